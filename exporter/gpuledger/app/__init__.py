@@ -1,0 +1,1 @@
+"""Wiring: command line, configuration, the loop, HTTP, pages."""

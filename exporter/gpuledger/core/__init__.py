@@ -1,0 +1,1 @@
+"""Frozen values and pure arithmetic: no clock, no file, no socket."""

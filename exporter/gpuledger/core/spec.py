@@ -1,0 +1,31 @@
+"""What a metric is, before it has values: name, kind, help and labels, each declared once in the catalogue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+PREFIX = "gpuledger_"
+
+DEVICE = ("node", "gpu", "gpu_uuid")
+OWNER = (*DEVICE, "mig_uuid", "namespace", "pod", "container", "workload_kind", "workload")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """One metric family. `name` stands without the prefix; a counter's name ends in `_total`.
+
+    `since` is the release that brought it; `source` names the fact's origin (an NVML call, a file, an API
+    field) for docs/metrics.md.
+    """
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    help: str
+    labels: tuple[str, ...]
+    source: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """The name as Prometheus sees it."""
+        return PREFIX + self.name

@@ -1,0 +1,1 @@
+"""The metric catalogue, and snapshots rendered as exposition text."""

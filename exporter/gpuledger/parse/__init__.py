@@ -1,0 +1,1 @@
+"""Text and bytes of the outside world, parsed into core values; pure."""

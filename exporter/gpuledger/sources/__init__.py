@@ -1,0 +1,1 @@
+"""The only input and output: one outside thing a file."""
