@@ -29,7 +29,7 @@ Values = Mapping[tuple[str, ...], float]
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
-# ---- what NVML says ------------------------------------------------------------------------------------
+# ---- what NVML says ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Framebuffer memory of a GPU or a MIG device, in bytes; `used` excludes `reserved` where NVML tells it."""
+    """Memory of a GPU or a MIG device, in bytes; `used` excludes `reserved` where told."""
 
     total: int
     used: int
@@ -64,7 +64,7 @@ class ProcessUse:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """One entry of NVML's per-process utilisation buffer: SM use of `pid` in the period that ends at `time`."""
+    """SM use of `pid` in the period that ends at `time`, from NVML's per-process buffer."""
 
     pid: int
     time: float
@@ -125,7 +125,7 @@ class NvmlReading:
     dropped: Mapping[str, int] = field(default_factory=lambda: NOTHING)
 
 
-# ---- what /proc and the kubelet's folders say ------------------------------------------------------------
+# ---- what /proc and the kubelet's folders say ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Allocation:
     mig_uuid: MigUuid | None = None
 
 
-# ---- what the API says -----------------------------------------------------------------------------------
+# ---- what the API says ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ class Pod:
         return self.phase in ("Succeeded", "Failed")
 
 
-# ---- attribution -----------------------------------------------------------------------------------------
+# ---- attribution ----
 
 Reason = Literal[
     "host", "container", "pod-unknown", "exited", "pid-namespace", "permission", "driver", "unmeasured"

@@ -1,4 +1,4 @@
-"""What a metric is, before it has values: name, kind, help and labels, each declared once in the catalogue."""
+"""What a metric is before it has values: name, kind, help and labels."""
 
 from __future__ import annotations
 

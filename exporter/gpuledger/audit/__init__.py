@@ -1,0 +1,1 @@
+"""Checks of what GPU pods may do to the host they share."""
