@@ -1,0 +1,189 @@
+"""Who owns what runs on a GPU: evidence in order of strength, and what is said when it is missing.
+
+The order (docs/attribution.md): the container id in the process's cgroup against the API's container
+statuses, then against the kubelet's log links; the pod UID against the API, then against the log folders. A
+container id beats a pod UID. What no evidence names is booked by reason, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpuledger.core.model import (
+    NOTHING,
+    Allocation,
+    Cgroup,
+    ContainerId,
+    GpuReading,
+    LoggedContainer,
+    LoggedPod,
+    MigUuid,
+    Owner,
+    Pod,
+    PodContainer,
+    PodLogs,
+    PodUid,
+    ProcessFacts,
+    Reason,
+    Unattributed,
+    Workload,
+)
+from gpuledger.core.snapshot import AttributedProcess, Holder, UnattributedUse
+
+
+@dataclass(frozen=True, slots=True)
+class PodIndex:
+    """The API's pods of this node by what a process can be recognised by.
+
+    A static pod is found by its configuration hash too: that is the UID which its cgroup carries.
+    """
+
+    by_uid: Mapping[PodUid, Pod] = field(default_factory=lambda: NOTHING)
+    by_name: Mapping[tuple[str, str], Pod] = field(default_factory=lambda: NOTHING)
+    by_container: Mapping[ContainerId, tuple[Pod, PodContainer]] = field(default_factory=lambda: NOTHING)
+
+    @classmethod
+    def of(cls, pods: Iterable[Pod]) -> PodIndex:
+        """Index `pods`; of two with one name (one being replaced) the later created stands in `by_name`."""
+        by_uid: dict[PodUid, Pod] = {}
+        by_name: dict[tuple[str, str], Pod] = {}
+        by_container: dict[ContainerId, tuple[Pod, PodContainer]] = {}
+        for pod in sorted(pods, key=lambda p: p.created_at or 0.0):
+            by_uid[pod.uid] = pod
+            by_name[pod.namespace, pod.name] = pod
+            if pod.config_hash:
+                by_uid[pod.config_hash] = pod
+            for container in pod.containers:
+                for container_id in (*container.past_container_ids, container.container_id):
+                    if container_id:
+                        by_container[container_id] = (pod, container)
+        return cls(by_uid, by_name, by_container)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known in one cycle; `facts` is None where the PIDs that NVML reports mean nothing here."""
+
+    facts: Mapping[int, ProcessFacts] | None = None
+    pods: PodIndex = field(default_factory=PodIndex)
+    logs: PodLogs = field(default_factory=PodLogs)
+    infer_workload: Callable[[str], Workload | None] = lambda _pod_name: None
+    """A guess at the workload from a pod's name, for when the API does not tell; marked as inferred."""
+
+
+def holder_of(facts: ProcessFacts | None, evidence: Evidence) -> Holder:
+    """The owner of a process, or why it has none; `facts` None means that /proc had no answer at all."""
+    if evidence.facts is None:
+        return Unattributed("pid-namespace")
+    if facts is None or facts.fault == "exited":
+        return Unattributed("exited")
+    if facts.fault:
+        return Unattributed(facts.fault)
+    if facts.cgroup is None:
+        return Unattributed("permission")
+    owner = _owner_by_container(facts.cgroup, evidence) or _owner_by_pod(facts.cgroup, evidence)
+    return owner or _unowned(facts.cgroup)
+
+
+def _unowned(cgroup: Cgroup) -> Unattributed:
+    """The reason for a cgroup that led to nobody; a hidden path is some pod's or container's, unnamed."""
+    reasons: dict[str, Reason] = {"pod": "pod-unknown", "container": "container", "hidden": "pod-unknown"}
+    return Unattributed(reasons.get(cgroup.kind, "host"), cgroup.unit if cgroup.kind == "host" else "")
+
+
+def _owner_by_container(cgroup: Cgroup, evidence: Evidence) -> Owner | None:
+    if cgroup.container_id is None:
+        return None
+    known = evidence.pods.by_container.get(cgroup.container_id)
+    if known is not None:
+        pod, container = known
+        return _api_owner(pod, container.name)
+    logged = evidence.logs.containers.get(cgroup.container_id)
+    return _logged_owner(logged, cgroup.pod_uid, evidence) if logged is not None else None
+
+
+def _owner_by_pod(cgroup: Cgroup, evidence: Evidence) -> Owner | None:
+    if cgroup.pod_uid is None:
+        return None
+    pod = evidence.pods.by_uid.get(cgroup.pod_uid)
+    if pod is not None:
+        return _api_owner(pod, _only(tuple(c.name for c in pod.containers)))
+    logged = evidence.logs.pods.get(cgroup.pod_uid)
+    return _logged_owner(logged, cgroup.pod_uid, evidence) if logged is not None else None
+
+
+def _api_owner(pod: Pod, container: str) -> Owner:
+    return Owner(pod.namespace, pod.name, container, pod.workload, pod.uid)
+
+
+def _logged_owner(logged: LoggedContainer | LoggedPod, pod_uid: PodUid | None, evidence: Evidence) -> Owner:
+    """An owner named by the log folders.
+
+    The API's pod of that name gives the workload, unless it is another pod that reuses the name (its UID
+    differs); then the pod's name may hint at it.
+    """
+    if isinstance(logged, LoggedContainer):
+        uid, container = logged.pod_uid or pod_uid, logged.container
+    else:
+        uid, container = pod_uid, _only(logged.containers)
+    pod = evidence.pods.by_name.get((logged.namespace, logged.pod))
+    if pod is not None and uid in (None, pod.uid, pod.config_hash):
+        return _api_owner(pod, container)
+    workload = evidence.infer_workload(logged.pod) or Workload("", "")
+    return Owner(logged.namespace, logged.pod, container, workload, uid)
+
+
+def _only(names: tuple[str, ...]) -> str:
+    """The name where there is one to choose; a container is never picked among several."""
+    return names[0] if len(names) == 1 else ""
+
+
+def attribute(reading: GpuReading, evidence: Evidence) -> tuple[AttributedProcess, ...]:
+    """Every process that NVML lists on this GPU, with its holder."""
+    facts = evidence.facts or NOTHING
+    return tuple(
+        AttributedProcess(reading.gpu, use, holder_of(facts.get(use.pid), evidence), facts.get(use.pid))
+        for use in reading.processes or ()
+    )
+
+
+def remainder(reading: GpuReading, processes: Iterable[AttributedProcess]) -> UnattributedUse | None:
+    """What the device says is used beyond all its processes: the driver's share.
+
+    It is booked as `unmeasured` when the memory of some process (or every list) is unknown, since it then
+    holds that as well. None where the device does not tell its memory. Two readings taken moments apart may
+    sum to more than the device's; the remainder is then 0.
+    """
+    if reading.memory is None:
+        return None
+    rows = [process.use.memory_used for process in processes]
+    known = reading.processes is not None and None not in rows
+    rest = max(0, reading.memory.used - sum(row for row in rows if row is not None))
+    return UnattributedUse(
+        reading.gpu, MigUuid(""), Unattributed("driver" if known else "unmeasured"), memory_used=rest
+    )
+
+
+def live_allocations(
+    allocations: Iterable[Allocation], pods: PodIndex, *, api_is_current: bool
+) -> tuple[Allocation, ...]:
+    """Allocations of pods that have not ended.
+
+    The kubelet goes on listing terminal pods for a while (kubernetes/kubernetes#119423). Without a current
+    API, what the kubelet says stands.
+    """
+
+    def lives(allocation: Allocation) -> bool:
+        pod = pods.by_name.get((allocation.namespace, allocation.pod))
+        if pod is None:
+            return not api_is_current
+        return not pod.terminal
+
+    return tuple(allocation for allocation in allocations if lives(allocation))
+
+
+def allocation_owner(allocation: Allocation, evidence: Evidence) -> Owner:
+    """The owner that an allocation names, with its workload where that is known."""
+    logged = LoggedContainer(allocation.namespace, allocation.pod, allocation.container)
+    return replace(_logged_owner(logged, None, evidence), container=allocation.container)
