@@ -34,10 +34,14 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A physical GPU: `index` is NVML's, `uuid` is what to join on."""
+    """A physical GPU: `index` is NVML's, `uuid` is what to join on.
+
+    `minor` is the N of /dev/nvidiaN (nvmlDeviceGetMinorNumber), which need not be the index.
+    """
 
     index: int
     uuid: GpuUuid
+    minor: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +205,17 @@ class Allocation:
     device_id: str
     gpu_uuid: GpuUuid | None = None
     mig_uuid: MigUuid | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationsReading:
+    """What the kubelet has allocated, and how many GPUs (slices, shares) it has of each resource.
+
+    `allocatable` is None where the kubelet does not tell (before Kubernetes 1.21).
+    """
+
+    allocations: tuple[Allocation, ...]
+    allocatable: Mapping[str, int] | None = None
 
 
 # ---- what the API says ----
