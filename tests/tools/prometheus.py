@@ -84,8 +84,12 @@ class Prometheus:
             "--web.listen-address=127.0.0.1:0",
         ]
         self._daemon = Daemon(command, self._folder / "prometheus.log")
-        self._url = f"http://{self._daemon.address()}"
-        until(self._ready, 15, lambda: f"not ready; log:\n{self.log()}")
+        try:
+            self._url = f"http://{self._daemon.address()}"
+            until(self._ready, 15, lambda: f"not ready; log:\n{self.log()}")
+        except BaseException:
+            self._daemon.stop()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
