@@ -55,8 +55,8 @@ def parse_device_id(resource: str, device_id: str) -> DeviceRef:
     """
     forms = (*_FORMS, _INDEX) if resource in _INDEXED_RESOURCES else _FORMS
     match = next((match for form in forms if (match := form.fullmatch(device_id))), None)
-    said = {} if match is None else match.groupdict()
-    places: dict[str, Any] = {name: int(said[name]) for name in _PLACES if said.get(name) is not None}
+    said: dict[str, Any] = {} if match is None else match.groupdict()
+    places = {name: int(said[name]) for name in _PLACES if said.get(name) is not None}
     return DeviceRef(said.get("gpu_uuid"), said.get("mig_uuid"), **places)
 
 

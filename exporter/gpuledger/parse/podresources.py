@@ -54,19 +54,10 @@ def _pod_allocations(pod: Fields) -> Iterator[Allocation]:
     namespace, name = _text(pod, _POD_NAMESPACE), _text(pod, _POD_NAME)
     for container in _messages(pod, _POD_CONTAINERS):
         container_name = _text(container, _CONTAINER_NAME)
-        for resource, device_id in chain(
-            _plugin_devices(container, _CONTAINER_DEVICES), _claimed_devices(container)
-        ):
+        plugin_devices = _plugin_devices(container, _CONTAINER_DEVICES)
+        for resource, device_id in chain(plugin_devices, _claimed_devices(container)):
             ref = parse_device_id(resource, device_id)
-            yield Allocation(
-                namespace,
-                name,
-                container_name,
-                resource,
-                device_id,
-                gpu_uuid=ref.gpu_uuid,
-                mig_uuid=ref.mig_uuid,
-            )
+            yield Allocation(namespace, name, container_name, resource, device_id, ref.gpu_uuid, ref.mig_uuid)
 
 
 def _plugin_devices(message: Fields, number: int) -> Iterator[tuple[str, str]]:
@@ -86,7 +77,7 @@ def _claimed_devices(container: Fields) -> Iterator[tuple[str, str]]:
 
 
 def _claimed_names(claimed: Fields) -> Iterator[tuple[str, str]]:
-    """Driver and device of a ClaimResource; kubelets before 1.31 tell only CDI names, several for a device."""
+    """Driver and device of a ClaimResource; older kubelets tell only CDI names, several for a device."""
     if device := _text(claimed, _CLAIMED_DEVICE):
         yield _text(claimed, _CLAIMED_DRIVER), device
         return
