@@ -71,19 +71,12 @@ class FakeKubelet:
         self.delay = 0.0
         self._stopped = threading.Event()
         self._server = grpc.server(ThreadPoolExecutor(max_workers=4, thread_name_prefix="kubelet"))
-        self._server.add_generic_rpc_handlers(
-            [
-                grpc.method_handlers_generic_handler(
-                    "v1.PodResourcesLister",
-                    {
-                        "List": self._handler(lambda: self.pods),
-                        "GetAllocatableResources": self._handler(
-                            "GetAllocatableResources", lambda: self.allocatable
-                        ),
-                    },
-                )
-            ]
-        )
+        methods = {
+            "List": self._handler(lambda: self.pods),
+            "GetAllocatableResources": self._handler(lambda: self.allocatable),
+        }
+        service = grpc.method_handlers_generic_handler("v1.PodResourcesLister", methods)
+        self._server.add_generic_rpc_handlers([service])
         self._server.add_insecure_port(f"unix:{socket}")
 
     def _handler(self, reply: Callable[[], bytes | None]) -> Any:
