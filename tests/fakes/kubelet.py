@@ -64,7 +64,6 @@ class FakeKubelet:
     """
 
     def __init__(self, socket: Path, pods: bytes = b"", allocatable: bytes | None = None) -> None:
-        self.socket = socket
         self.pods = pods
         self.allocatable = allocatable
         self.error: grpc.StatusCode | None = None
