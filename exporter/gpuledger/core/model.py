@@ -231,6 +231,16 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
+class Controller:
+    """The object that a controller ownerReference names; `group` is its API group, empty for the core one."""
+
+    kind: str
+    name: str
+    uid: str
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Termination:
     """How a container last ended."""
 
@@ -269,6 +279,8 @@ class Pod:
     created_at: float | None = None
     deleted_at: float | None = None
     config_hash: PodUid | None = None
+    controller: Controller | None = None
+    """What created the pod and manages it: the first hop to `workload`."""
     workload: Workload = Workload("", "")
     containers: tuple[PodContainer, ...] = ()
     requests: Mapping[str, float] = field(default_factory=lambda: NOTHING)

@@ -1,0 +1,130 @@
+"""How the Kubernetes API sends many objects: lists in pages, and watches of one event a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+import msgspec
+
+from gpuledger.parse.objectmeta import ObjectMeta
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+DocumentT = TypeVar("DocumentT")
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList(Generic[T]):
+    """One page of a list. `continue_token` fetches the next; `resource_version` is where a watch goes on.
+
+    `malformed` counts items that were left out because they don't have the shape of their kind.
+    """
+
+    items: tuple[T, ...]
+    resource_version: str
+    continue_token: str = ""
+    malformed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """One line of a watch.
+
+    `object` is set for ADDED and MODIFIED, unless it is malformed; `status` and `message` for ERROR.
+    """
+
+    type: EventType
+    uid: str = ""
+    resource_version: str = ""
+    object: T | None = None
+    status: int = 0
+    message: str = ""
+
+
+class ObjectParser(Generic[DocumentT, T]):
+    """Reads lists and watches of one kind: `document` is its JSON's shape, `convert` makes our value of it."""
+
+    def __init__(self, document: type[DocumentT], convert: Callable[[DocumentT], T]) -> None:
+        self._convert = convert
+        self._document = msgspec.json.Decoder(document)
+        self._list: msgspec.json.Decoder[_List[DocumentT]] = msgspec.json.Decoder(_List[document])  # type: ignore[valid-type]  # mypy knows no types made at run time
+
+    def parse_object(self, body: bytes | msgspec.Raw) -> T:
+        """One object; raises ValueError where it doesn't have the shape of its kind."""
+        return self._convert(_decode(self._document, body))
+
+    def parse_list(self, body: bytes) -> ObjectList[T]:
+        """One page; raises ValueError where it is no list at all. A malformed item costs only itself."""
+        try:
+            page = self._list.decode(body)
+        except msgspec.DecodeError:
+            return self._parse_items(_decode(_RAW_LIST, body))
+        items = tuple(map(self._convert, page.items or ()))
+        return ObjectList(items, page.metadata.resource_version, page.metadata.continue_token)
+
+    def parse_event(self, line: bytes) -> WatchEvent[T]:
+        """One event; raises ValueError where the line is no event at all."""
+        event = _decode(_EVENT, line)
+        if event.type == "ERROR":
+            status = _decode(_STATUS, event.object)
+            return WatchEvent("ERROR", status=status.code, message=status.message)
+        meta = _decode(_IDENTITY, event.object).metadata
+        try:
+            known = event.type in ("ADDED", "MODIFIED")
+            value = self.parse_object(event.object) if known else None
+        except ValueError:
+            value = None
+        return WatchEvent(event.type, meta.uid, meta.resource_version, value)
+
+    def _parse_items(self, page: _List[msgspec.Raw]) -> ObjectList[T]:
+        items: list[T] = []
+        raw_items = page.items or []
+        for raw in raw_items:
+            try:
+                items.append(self.parse_object(raw))
+            except ValueError:
+                continue
+        malformed = len(raw_items) - len(items)
+        return ObjectList(tuple(items), page.metadata.resource_version, page.metadata.continue_token, malformed)
+
+
+def _decode(decoder: msgspec.json.Decoder[DocumentT], text: bytes | msgspec.Raw) -> DocumentT:
+    try:
+        return decoder.decode(text)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"not what the Kubernetes API sends: {error}") from error
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct, Generic[DocumentT]):
+    metadata: _ListMeta
+    items: list[DocumentT] | None
+
+
+class _Event(msgspec.Struct):
+    type: EventType
+    object: msgspec.Raw
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+
+
+class _Identity(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+_RAW_LIST = msgspec.json.Decoder(_List[msgspec.Raw])
+_EVENT = msgspec.json.Decoder(_Event)
+_STATUS = msgspec.json.Decoder(_Status)
+_IDENTITY = msgspec.json.Decoder(_Identity)
