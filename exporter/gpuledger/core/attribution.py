@@ -31,6 +31,9 @@ from gpuledger.core.model import (
 )
 from gpuledger.core.snapshot import AttributedProcess, Holder, UnattributedUse
 
+PROCESS_RESULTS = ("owned", "host", "container", "pod-unknown", "exited", "pid-namespace", "permission")
+"""What attribution can make of a process: an owner, or a reason why not."""
+
 
 @dataclass(frozen=True, slots=True)
 class PodIndex:

@@ -102,7 +102,7 @@ class NodeSnapshot:
     xids: tuple[XidAccount, ...] = ()
     attribution: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """Processes on GPUs by outcome: `owned`, or the reason why not."""
-    unresolved_allocations: int = 0
+    unresolved_allocations: int | None = None
     """Allocated devices whose id names no GPU of this node."""
     dropped: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """Implausible readings since the start, by metric."""

@@ -1,0 +1,151 @@
+"""One cycle of the node role: what the sources said, turned into accounts and a snapshot. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gpuledger.core.attribution import (
+    PROCESS_RESULTS,
+    Evidence,
+    PodIndex,
+    allocation_owner,
+    attribute,
+    live_allocations,
+    remainder,
+)
+from gpuledger.core.ledger import Ledger
+from gpuledger.core.meter import Moment
+from gpuledger.core.model import (
+    NOTHING,
+    Allocation,
+    Gpu,
+    GpuReading,
+    GpuUuid,
+    NvmlReading,
+    Owner,
+    Pod,
+    PodLogs,
+    PodUid,
+    ProcessFacts,
+    XidEvent,
+)
+from gpuledger.core.resources import gpu_resource_kind
+from gpuledger.core.snapshot import AttributedProcess, NodeSnapshot, UnattributedUse
+from gpuledger.parse.deviceid import resolve
+from gpuledger.parse.workload import infer_workload
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the sources said in one cycle; None where a source has nothing to say."""
+
+    nvml: NvmlReading | None = None
+    facts: Mapping[int, ProcessFacts] | None = None
+    """None outside the host's PID namespace, where NVML's PIDs mean nothing."""
+    pods: Mapping[PodUid, Pod] = field(default_factory=lambda: NOTHING)
+    api_is_current: bool = False
+    logs: PodLogs = field(default_factory=PodLogs)
+    allocations: tuple[Allocation, ...] = ()
+    xids: tuple[XidEvent, ...] = ()
+
+
+class Bookkeeper:
+    """Keeps the books of one node, cycle after cycle."""
+
+    def __init__(self, node: str, *, retention: float, process_metrics: bool) -> None:
+        self._node = node
+        self._process_metrics = process_metrics
+        self._ledger = Ledger(retention=retention)
+        self._readings: tuple[GpuReading, ...] = ()
+        """The last readings: they tell which GPU a device id means, also while NVML is silent."""
+        self._processes: tuple[AttributedProcess, ...] = ()
+        """The processes of the cycle before."""
+        self._index: tuple[Mapping[PodUid, Pod], PodIndex] = (NOTHING, PodIndex())
+
+    def book(self, found: Findings, now: Moment) -> NodeSnapshot:
+        """Take in a cycle's findings and show the state of the books after it."""
+        evidence = Evidence(found.facts, self._pod_index(found.pods), found.logs, infer_workload)
+        readings = found.nvml.gpus if found.nvml is not None else ()
+        self._readings = readings or self._readings
+        self._ledger.open(now)
+        unresolved = self._book_allocations(found, evidence, now)
+        processes: list[AttributedProcess] = []
+        remainders: list[UnattributedUse] = []
+        for reading in readings:
+            attributed = self._ledger.book(reading, attribute(reading, evidence), now)
+            processes += attributed
+            rest = remainder(reading, attributed)
+            if rest is not None:
+                remainders.append(rest)
+        self._book_xids(found.xids, processes)
+        self._processes = tuple(processes)
+        containers = self._ledger.containers()
+        return NodeSnapshot(
+            node=self._node,
+            taken_at=now.wall,
+            gpus=tuple(self._ledger.gpu_state(reading) for reading in readings),
+            containers=containers,
+            processes=tuple(processes) if self._process_metrics else (),
+            unattributed=(*self._ledger.unattributed(), *remainders),
+            pods=_gpu_pods(evidence.pods, {use.owner for use in containers if use.active}),
+            xids=self._ledger.xids(now),
+            attribution=_results(processes) if found.nvml is not None else NOTHING,
+            unresolved_allocations=unresolved,
+            dropped=found.nvml.dropped if found.nvml is not None else NOTHING,
+        )
+
+    def _pod_index(self, pods: Mapping[PodUid, Pod]) -> PodIndex:
+        """The index of `pods`, built anew only when the API source shows another picture."""
+        if pods is not self._index[0]:
+            self._index = (pods, PodIndex.of(pods.values()))
+        return self._index[1]
+
+    def _book_allocations(self, found: Findings, evidence: Evidence, now: Moment) -> int | None:
+        """Book what the kubelet allocated; returns how many devices name no GPU that we know.
+
+        Before the first reading of NVML nothing can be resolved, which says nothing about the ids: None.
+        """
+        gpus: dict[GpuUuid, Gpu] = {reading.gpu.uuid: reading.gpu for reading in self._readings}
+        live = live_allocations(found.allocations, evidence.pods, api_is_current=found.api_is_current)
+        resolved = [resolve(allocation, self._readings) for allocation in live]
+        known = [(gpus[a.gpu_uuid], a) for a in resolved if a.gpu_uuid in gpus]
+        self._ledger.book_allocations(((gpu, a, allocation_owner(a, evidence)) for gpu, a in known), now)
+        return len(live) - len(known) if gpus else None
+
+    def _book_xids(self, events: tuple[XidEvent, ...], processes: list[AttributedProcess]) -> None:
+        """Book driver errors on whoever used the GPU, or held it when nobody did.
+
+        Whom an error killed is no longer listed when it is heard of: the cycle before is asked first.
+        """
+        gpus = {reading.gpu.uuid: reading.gpu for reading in self._readings}
+        for event in events:
+            gpu = gpus.get(event.gpu_uuid)
+            if gpu is not None:
+                held = (use.owner for use in self._ledger.containers() if use.active and use.gpu == gpu)
+                owners = _owners(self._processes, gpu) or _owners(processes, gpu) or tuple(held)
+                self._ledger.book_xid(event, gpu, owners)
+
+
+def _owners(processes: Iterable[AttributedProcess], gpu: Gpu) -> tuple[Owner, ...]:
+    """Those who own processes on `gpu`, each once."""
+    holders = (process.holder for process in processes if process.gpu.uuid == gpu.uuid)
+    return tuple(dict.fromkeys(holder for holder in holders if isinstance(holder, Owner)))
+
+
+def _results(processes: Iterable[AttributedProcess]) -> Mapping[str, int]:
+    """How many processes were owned, and how many not, by reason."""
+    counts = dict.fromkeys(PROCESS_RESULTS, 0)
+    for process in processes:
+        counts["owned" if isinstance(process.holder, Owner) else process.holder.reason] += 1
+    return counts
+
+
+def _gpu_pods(pods: PodIndex, owners: set[Owner]) -> tuple[Pod, ...]:
+    """The API's pods that use or hold a GPU, or ask for one."""
+    names = {(owner.namespace, owner.pod) for owner in owners}
+    return tuple(
+        pod
+        for name, pod in pods.by_name.items()
+        if name in names or any(gpu_resource_kind(resource) for resource in pod.requests)
+    )

@@ -1,0 +1,121 @@
+"""What can be set: one class a command, one field a setting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuledger.app.config import (
+    boolean,
+    choice,
+    duration,
+    listen_address,
+    option,
+    positive_duration,
+    positive_integer,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonSettings:
+    """What every long-running command takes."""
+
+    config_file: str = option(
+        "config.file", "", "YAML file with the same settings as these flags.", metavar="FILE"
+    )
+    log_level: str = option(
+        "log.level",
+        "info",
+        "Least severe messages to log: debug, info, warning or error.",
+        parse=choice("debug", "info", "warning", "error"),
+        metavar="LEVEL",
+    )
+    log_format: str = option(
+        "log.format",
+        "text",
+        "How to write the log: text or json.",
+        parse=choice("text", "json"),
+        metavar="FORMAT",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSettings(CommonSettings):
+    """Settings of `gpuledger node`; durations are in seconds."""
+
+    web_listen_address: tuple[str, int] = option(
+        "web.listen-address",
+        ":9440",
+        "Address to serve /metrics, the page, /healthz and /readyz on.",
+        parse=listen_address,
+        metavar="ADDRESS",
+    )
+    node_name: str = option(
+        "node-name",
+        "",
+        "Name of this node in the API and in the label `node`; without it NODE_NAME, else the host name.",
+        metavar="NAME",
+    )
+    interval: float = option(
+        "interval", "1s", "How often to read the GPUs and their processes.", parse=positive_duration
+    )
+    retention: float = option(
+        "retention",
+        "2m",
+        "How long the counters of an ended container are shown, so that its last use is scraped.",
+        parse=duration,
+    )
+    stall_timeout: float = option(
+        "stall-timeout",
+        "1m",
+        "How long the driver may leave a call unanswered before /healthz fails.",
+        parse=positive_duration,
+        metavar="TIME",
+    )
+    path_procfs: Path = option(
+        "path.procfs", "/proc", "Where the host's processes are seen.", parse=Path, metavar="DIR"
+    )
+    path_pod_logs: Path = option(
+        "path.pod-logs", "/var/log/pods", "The kubelet's folders of pod logs.", parse=Path, metavar="DIR"
+    )
+    path_container_logs: Path = option(
+        "path.container-logs",
+        "/var/log/containers",
+        "The kubelet's links to container logs: names of containers without the API.",
+        parse=Path,
+        metavar="DIR",
+    )
+    path_podresources: Path = option(
+        "path.podresources",
+        "/var/lib/kubelet/pod-resources/kubelet.sock",
+        "The kubelet's PodResources socket: which container was allocated which device.",
+        parse=Path,
+        metavar="SOCKET",
+    )
+    kube: str = option(
+        "kube",
+        "auto",
+        "Where to find the Kubernetes API: auto, off, in-cluster or kubeconfig.",
+        parse=choice("auto", "off", "in-cluster", "kubeconfig"),
+        metavar="MODE",
+    )
+    kubeconfig: str = option(
+        "kubeconfig", "", "Kubeconfig file; without it KUBECONFIG, else ~/.kube/config.", metavar="FILE"
+    )
+    kube_context: str = option(
+        "kube-context", "", "Context of the kubeconfig; without it the current one.", metavar="NAME"
+    )
+    process_metrics: bool = option(
+        "process-metrics",
+        "true",
+        "Whether to show each process (the only series that carry a pid): true or false.",
+        parse=boolean,
+        metavar="BOOL",
+    )
+    series_limit: int = option(
+        "series-limit",
+        "10000",
+        "Most series of one metric; what is over is left out and counted in gpuledger_series_dropped_total.",
+        parse=positive_integer,
+        metavar="N",
+    )
