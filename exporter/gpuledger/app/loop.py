@@ -39,6 +39,7 @@ ALLOCATIONS_OUTLIVE_SECONDS = 300.0
 """How long allocations stand after the kubelet fell silent: they change rarely, and its restarts are short."""
 LOGS_INTERVAL_SECONDS = 1.0
 LOGS_DEADLINE_SECONDS = 10.0
+STOP_SECONDS = 2.0
 
 
 class Pods(Protocol):
@@ -102,9 +103,9 @@ class NodeLoop:
         for thread in self._threads:
             thread.start()
 
-    def stop(self, timeout: float) -> None:
-        """Stop everything within `timeout` seconds; a thread that hangs in the driver is left behind."""
-        end = time.monotonic() + timeout
+    def stop(self) -> None:
+        """Stop everything within two seconds; a thread that hangs in the driver is left behind."""
+        end = time.monotonic() + STOP_SECONDS
         self._stop.set()
         for poll in (self._nvml, self._allocations, self._logs):
             poll.stop(max(0.0, end - time.monotonic()))

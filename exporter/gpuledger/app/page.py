@@ -120,18 +120,17 @@ def _unattributed(uses: Iterable[UnattributedUse]) -> str:
 
 
 def _processes(processes: Iterable[AttributedProcess]) -> str:
-    rows: list[list[Cell]] = []
-    for process in sorted(processes, key=lambda process: (process.gpu.index, process.use.pid)):
-        rows.append(
-            [
-                _place(process.gpu, process.use.mig_uuid),
-                (str(process.use.pid), "n"),
-                process.facts.name if process.facts else UNKNOWN,
-                _holder(process.holder),
-                (_percent(process.sm_ratio), "n"),
-                (_size(process.use.memory_used), "n"),
-            ]
-        )
+    rows: list[list[Cell]] = [
+        [
+            _place(process.gpu, process.use.mig_uuid),
+            (str(process.use.pid), "n"),
+            process.facts.name if process.facts else UNKNOWN,
+            _holder(process.holder),
+            (_percent(process.sm_ratio), "n"),
+            (_size(process.use.memory_used), "n"),
+        ]
+        for process in sorted(processes, key=lambda process: (process.gpu.index, process.use.pid))
+    ]
     head = ("GPU", "#PID", "Process", "Owner", "#SM", "#Memory")
     return _table("Processes", head, rows, "No process is shown.")
 

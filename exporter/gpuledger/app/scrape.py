@@ -27,7 +27,7 @@ _OWN: Mapping[str, Callable[[CollectorRegistry], Any]] = {
     "openmetrics": openmetrics.generate_latest,
     "text": generate_latest,
 }
-"""How prometheus_client writes the exporter's own process metrics; in OpenMetrics they end the page (`# EOF`)."""
+"""How prometheus_client writes the exporter's own process metrics; in OpenMetrics `# EOF` ends them."""
 
 
 class MetricsPage:

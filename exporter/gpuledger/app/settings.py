@@ -119,3 +119,15 @@ class NodeSettings(CommonSettings):
         parse=positive_integer,
         metavar="N",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoSettings(CommonSettings):
+    """Settings of `gpuledger demo`."""
+
+    port: int = option(
+        "port",
+        "9440",
+        "Port on 127.0.0.1 to serve on.",
+        parse=positive_integer,
+    )

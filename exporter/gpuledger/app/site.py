@@ -1,0 +1,79 @@
+"""What a node answers on HTTP, and how it is served until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Mapping
+
+from gpuledger.app.http import Request, Response, Server
+from gpuledger.app.loop import NodeLoop
+from gpuledger.app.page import render_page
+from gpuledger.app.scrape import MetricsPage
+
+log = logging.getLogger(__name__)
+
+
+class NodeSite:
+    """What the node role answers on HTTP."""
+
+    def __init__(self, node: str, loop: NodeLoop, *, stall_timeout: float, series_limit: int) -> None:
+        self._node = node
+        self._loop = loop
+        self._stall_timeout = stall_timeout
+        self._metrics = MetricsPage(node, loop.snapshot, loop.health, series_limit=series_limit)
+
+    def answer(self, request: Request) -> Response:
+        """Dispatch on the path."""
+        routes = {
+            "/metrics": lambda: self._metrics.answer(request),
+            "/": self._page,
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+        }
+        route = routes.get(request.path)
+        return route() if route is not None else not_found(routes)
+
+    def _page(self) -> Response:
+        page = render_page(self._node, self._loop.snapshot(), self._loop.health())
+        return Response(200, page.encode(errors="replace"), "text/html; charset=utf-8", PAGE_HEADERS)
+
+    def _healthz(self) -> Response:
+        """Fails only for what a restart cures; a missing driver or API is no reason to be killed."""
+        troubles = self._loop.troubles(self._stall_timeout)
+        return Response(503, ("\n".join(troubles) + "\n").encode()) if troubles else Response(200, b"ok\n")
+
+    def _readyz(self) -> Response:
+        if self._loop.snapshot() is None:
+            return Response(503, b"no cycle has been completed lately\n")
+        return Response(200, b"ready\n")
+
+
+PAGE_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def not_found(routes: Mapping[str, object]) -> Response:
+    """404, with what there is instead."""
+    return Response(404, f"not found; there is {', '.join(routes)}\n".encode())
+
+
+async def serve(server: Server, address: tuple[str, int]) -> int:
+    """Serve until a signal asks to end; the exit code."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    host, port = address
+    try:
+        addresses = await server.start(host, port)
+    except OSError as error:
+        log.error("cannot listen on %s:%d: %s; set --web.listen-address", host, port, error.strerror or error)  # noqa: TRY400 - a traceback says no more
+        return 1
+    log.info("serving on %s", ", ".join(addresses))
+    await stop.wait()
+    log.info("stopping")
+    await server.stop()
+    return 0
