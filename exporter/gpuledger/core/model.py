@@ -146,6 +146,11 @@ class Cgroup:
     container_id: ContainerId | None = None
     qos: str = ""
     unit: str = ""
+    outer: Cgroup | None = None
+    """The outermost pod, where this is a pod in a pod: a kubelet in a container (kind), or a forged name.
+
+    A process that may make cgroups can give those below its own any name; it can't leave `outer`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
