@@ -15,8 +15,7 @@ OWNER = (*DEVICE, "mig_uuid", "namespace", "pod", "container", "workload_kind", 
 class MetricSpec:
     """One metric family. `name` stands without the prefix; a counter's name ends in `_total`.
 
-    `since` is the release that brought it; `source` names the fact's origin (an NVML call, a file, an API
-    field) for docs/metrics.md.
+    `source` names where the fact comes from: an NVML call, a file, an API field.
     """
 
     name: str
@@ -29,3 +28,13 @@ class MetricSpec:
     def full_name(self) -> str:
         """The name as Prometheus sees it."""
         return PREFIX + self.name
+
+
+def gauge(name: str, labels: tuple[str, ...], text: str, source: str = "") -> MetricSpec:
+    """Declare a gauge."""
+    return MetricSpec(name, "gauge", text, labels, source)
+
+
+def counter(name: str, labels: tuple[str, ...], text: str, source: str = "") -> MetricSpec:
+    """Declare a counter."""
+    return MetricSpec(name, "counter", text, labels, source)

@@ -1,0 +1,78 @@
+# `make` lists what there is to make. Everything but apt packages goes into .venv and .cache.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+BIN := .venv/bin
+WHEEL := .cache/wheel
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: .venv/.stamp ## See it work on a simulated GPU node; no GPU and no Kubernetes needed. Ctrl-C ends it.
+	@$(BIN)/gpuledger demo $(DEMO_FLAGS)
+
+.PHONY: test
+test: $(WHEEL)/.stamp tools ## Set up and run the tests (unit, end to end, faults) on the built wheel.
+	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m "not cluster" $(PYTEST_FLAGS)
+
+.PHONY: e2e
+e2e: $(WHEEL)/.stamp tools ## Only the tests with real processes, cgroups, gRPC and Prometheus (root).
+	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m e2e $(PYTEST_FLAGS)
+
+.PHONY: e2e-cluster
+e2e-cluster: $(WHEEL)/.stamp tools ## The node role on the real cluster that KUBECONFIG names; this machine must be its node.
+	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m cluster tests/cluster $(PYTEST_FLAGS)
+
+.PHONY: check
+check: lint test ## The whole gate: what must pass before a change lands.
+
+.PHONY: lint
+lint: .venv/.stamp ## Format, ruff, mypy, import contracts, generated files in sync.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m gpuledger.metrics.docs --check docs/metrics.md
+
+.PHONY: format
+format: .venv/.stamp ## Format the code and fix what ruff can fix.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: docs
+docs: .venv/.stamp ## Write the generated pages anew.
+	$(BIN)/python -m gpuledger.metrics.docs docs/metrics.md
+
+.PHONY: lock
+lock: .venv/.stamp ## Resolve the dependencies anew and lock them with hashes (needs uv).
+	uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-emit-index-url --no-emit-find-links -o requirements/runtime.txt
+	uv pip compile -q pyproject.toml --group dev -c requirements/runtime.txt --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-emit-index-url --no-emit-find-links -o requirements/dev.txt
+
+.PHONY: tools
+tools: .venv/.stamp ## Fetch the Prometheus releases that the tests run.
+	@tests/tools/prerequisites.sh gcc strace
+	@$(BIN)/python tests/tools/fetch.py
+
+.PHONY: clean
+clean: ## Remove everything that make has made.
+	rm -rf .venv .cache dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+.venv/.stamp: requirements/dev.txt pyproject.toml
+	@tests/tools/prerequisites.sh venv
+	@echo "setting up .venv (a minute at the first time)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(WHEEL)/.stamp: .venv/.stamp README.md LICENSE $(shell find exporter -type f -not -name '*.pyc' -not -path '*/__pycache__*')
+	@rm -rf dist $(WHEEL)
+	@$(BIN)/python -m hatchling build -t wheel
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-compile --target $(WHEEL) dist/gpuledger-*.whl
+	@touch $@

@@ -1,0 +1,41 @@
+"""The exporter itself: how far what it shows can be trusted."""
+
+from __future__ import annotations
+
+from gpuledger.core.spec import counter, gauge
+
+SOURCE = ("node", "source")
+
+SELF = (
+    gauge("build_info", ("node", "version", "python_version"), "The exporter's version, with value 1."),
+    gauge(
+        "last_cycle_timestamp_seconds",
+        ("node",),
+        "Unix time of the cycle that this page shows; an old one means a stuck exporter.",
+    ),
+    gauge("source_up", SOURCE, "1 while the source of evidence answers in time."),
+    gauge("source_last_success_timestamp_seconds", SOURCE, "Unix time at which the source last answered."),
+    gauge("source_duration_seconds", SOURCE, "Seconds that the source's last answer took."),
+    counter("source_failures_total", SOURCE, "Failed attempts to read the source."),
+    gauge(
+        "attribution_processes",
+        ("node", "result"),
+        "Processes on GPUs by what attribution made of them: owned, or the reason why not.",
+    ),
+    gauge(
+        "unresolved_allocations",
+        ("node",),
+        "Devices that the kubelet has allocated and whose id names no GPU that the driver shows.",
+        "kubelet PodResources",
+    ),
+    counter(
+        "dropped_readings_total",
+        ("node", "reading"),
+        "Readings thrown away because no real device could show them, by metric.",
+    ),
+    counter(
+        "series_dropped_total",
+        ("node", "family"),
+        "Series left out because their family had reached --series-limit.",
+    ),
+)
