@@ -1,0 +1,151 @@
+"""A real cluster whose kubelet hands out GPUs that NVML's stand-in shows, and the exporter on its node."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cluster.containers import Running, read_running
+from cluster.gpus import NodeGpus
+from cluster.node import Node, cronjob_api, find_node, kubectl, kubectl_get
+from fakes.device_plugin import DevicePlugin
+from fakes.nvml.build import build_library
+from tools.daemon import Daemon, until
+from tools.prometheus import Prometheus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = Path(__file__).parent
+
+APPS = (
+    "llm",
+    "notebook",
+    "finetune",
+    "nightly",
+    "agent",
+    "gpu-monitor",
+    "debug-shell",
+    "sneaky",
+    "host-tools",
+)
+"""The pods that go on running, by their label `app`."""
+
+
+@pytest.fixture(scope="session")
+def node() -> Node:
+    return find_node()
+
+
+@pytest.fixture(scope="session")
+def gpus(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGpus]:
+    """The node's GPUs, offered to its kubelet."""
+    gpus = NodeGpus(tmp_path_factory.mktemp("nvml") / "scenario")
+    with contextlib.ExitStack() as stack:
+        for resource, ids in gpus.offers.items():
+            stack.enter_context(DevicePlugin(resource, ids, node.device_plugins))
+        yield gpus
+
+
+@pytest.fixture(scope="session")
+def namespace(node: Node) -> Iterator[str]:
+    """A namespace of its own, with a static pod in it; all that is in it goes at the end."""
+    name = f"gpuledger-e2e-{uuid.uuid4().hex[:6]}"
+    static_pod = node.static_pods / f"{name}.yaml"
+    kubectl("create", "namespace", name)
+    try:
+        until(lambda: kubectl_get("serviceaccounts", "-n", name), 30, lambda: "no service account")
+        static_pod.write_text(_fill("static-pod.yaml", namespace=name, image=node.image))
+        yield name
+    finally:
+        static_pod.unlink(missing_ok=True)
+        kubectl("delete", "namespace", name, "--timeout=100s")
+
+
+@pytest.fixture(scope="session")
+def running(node: Node, gpus: NodeGpus, namespace: str) -> Running:
+    """Every container of workloads.yaml that goes on running, once all pods are where they shall be."""
+    manifest = _fill("workloads.yaml", node=node.name, image=node.image, cronjob_api=cronjob_api())
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
+
+    def settled() -> bool:
+        pods = kubectl_get("pods", "-n", namespace)
+        phases = {pod["metadata"]["labels"]["app"]: pod["status"]["phase"] for pod in pods}
+        return phases == {"done": "Succeeded", **dict.fromkeys(APPS, "Running")}
+
+    until(settled, 150, lambda: kubectl("describe", "pods", "-n", namespace))
+    running = read_running(namespace)
+    gpus.run(running.values())
+    return running
+
+
+@pytest.fixture(scope="session")
+def host_pid() -> Iterator[int]:
+    """A process that no container holds."""
+    with subprocess.Popen(["sleep", "3600"]) as process:
+        yield process.pid
+        process.kill()
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Access to the API with the rights of exporter-rbac.yaml and no others."""
+    account = _fill("exporter-rbac.yaml", namespace=namespace)
+    kubectl("apply", "-f", "-", stdin=account)
+    config = json.loads(kubectl("config", "view", "--raw", "--minify", "-o", "json"))
+    config["users"][0]["user"] = {
+        "token": kubectl("create", "token", "gpuledger-node", "-n", namespace).strip()
+    }
+    path = tmp_path_factory.mktemp("kube") / "config"
+    path.write_text(json.dumps(config))
+    yield path
+    kubectl("delete", "-f", "-", stdin=account)
+
+
+@contextlib.contextmanager
+def exporting(node: Node, gpus: NodeGpus, folder: Path, *flags: str) -> Iterator[str]:
+    """The address of an exporter that runs as a process of this machine."""
+    command = [
+        str(Path(sys.executable).parent / "gpuledger"),
+        "node",
+        "--web.listen-address=127.0.0.1:0",
+        f"--node-name={node.name}",
+        f"--path.podresources={node.podresources}",
+        *flags,
+    ]
+    driver = {"LD_LIBRARY_PATH": str(build_library().parent), "NVML_STANDIN_SCENARIO": str(gpus.scenario_file)}
+    with Daemon(command, folder / "exporter.log", env={**os.environ, **driver}) as exporter:
+        yield exporter.address()
+
+
+@pytest.fixture(scope="session")
+def prometheus(
+    node: Node,
+    gpus: NodeGpus,
+    running: Running,
+    host_pid: int,
+    kubeconfig: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Prometheus]:
+    """A Prometheus that scrapes the exporter, with all that runs on a GPU, once every source has answered."""
+    gpus.run(running.values(), [host_pid])
+    folder = tmp_path_factory.mktemp("exporter")
+    with (
+        exporting(node, gpus, folder, f"--kubeconfig={kubeconfig}") as address,
+        Prometheus(folder, {"gpuledger": address}) as prometheus,
+    ):
+        prometheus.wait_for("gpuledger_source_up", lambda up: bool(up) and all(s.value == 1 for s in up))
+        yield prometheus
+
+
+def _fill(template: str, **values: str) -> str:
+    return Template((HERE / template).read_text()).substitute(values)
