@@ -16,8 +16,8 @@ property of one (memory, cores, monitoring), which selects a pod and never count
 
 _PATTERNS: tuple[tuple[ResourceKind, str], ...] = (
     ("shared", r".+/(?:gpu|mig-[^/]+)\.shared"),
-    # NVIDIA's and KubeVirt's device plugins, HAMi. `nvidia.com/*` would be wrong: the Network Operator advertises
-    # network cards under the same domain.
+    # NVIDIA's and KubeVirt's device plugins, HAMi. `nvidia.com/*` would be wrong: the Network Operator
+    # advertises network cards under the same domain.
     ("whole", r"nvidia\.com/gpu"),
     ("slice", r"nvidia\.com/mig-.+"),
     ("passthrough", r"nvidia\.com/(?:pgpu|[A-Z]{1,2}\d{2,3}[A-Z]*_.+|GRID_.+|NVIDIA_.+)"),
@@ -54,8 +54,8 @@ _CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 def gpu_resource_kind(name: str, also: re.Pattern[str] | None = None) -> ResourceKind | None:
     """What a unit of the extended resource `name` is, or None where it is no accelerator.
 
-    Names that `also` matches entirely count as whole devices; the registry goes first. Kubernetes' implicit name
-    for a device class (KEP-5004) means what the class means.
+    Names that `also` matches entirely count as whole devices; the registry goes first. Kubernetes' implicit
+    name for a device class (KEP-5004) means what the class means.
     """
     if name.startswith(_CLASS_PREFIX):
         return gpu_device_class_kind(name.removeprefix(_CLASS_PREFIX), also)
