@@ -1,0 +1,88 @@
+"""NVML's sample buffers: what the GPU, and each process on it, did since the last look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pynvml
+
+from gpuledger.core.model import ProcessSample
+from gpuledger.sources.nvml.library import Calls, Handle
+from gpuledger.sources.nvml.plausible import Values
+
+Sample: TypeAlias = tuple[int, int, float]
+"""The driver's wall clock in microseconds, PID (0 for the GPU as a whole) and ratio."""
+
+_MICRO = 1e-6
+
+MARGIN = 1_000_000
+"""Microseconds: how far back the first look goes (all the way would be history from before our time), and how
+far ahead of our clock a sample may be stamped."""
+
+
+class SampleBuffer:
+    """One of the buffers, of which each sample is taken once."""
+
+    def __init__(
+        self, calls: Calls, values: Values, name: str, read: Callable[[Handle, int], list[Sample]]
+    ) -> None:
+        self._calls = calls
+        self._values = values
+        self._name = name
+        self._read = read
+        self._last_seen: int | None = None
+
+    def read(self, now: float) -> list[Sample] | None:
+        """The samples since the last look, oldest first; None where there is no buffer or no answer."""
+        latest = round(now / _MICRO) + MARGIN
+        if self._last_seen is None or self._last_seen > latest:  # the first look, or the clock was set back
+            self._last_seen = latest - 2 * MARGIN
+        since = self._last_seen
+        samples = self._calls.ask(self._name, self._read, self._calls.handle, since)
+        if samples is None:
+            return None
+        fresh = sorted(sample for sample in samples if since < sample[0] <= latest)
+        if fresh:
+            self._last_seen = fresh[-1][0]
+        return [sample for sample in fresh if self._values.is_plausible(self._name, sample[2])]
+
+
+class UseSamples:
+    """The two buffers of a GPU that tell how it is used. MIG has neither."""
+
+    def __init__(self, calls: Calls, values: Values) -> None:
+        self._gpu = SampleBuffer(calls, values, "gpu_busy_seconds_total", _gpu_samples)
+        self._processes = SampleBuffer(calls, values, "process_sm_utilization_ratio", _process_samples)
+
+    def of_gpu(self, now: float) -> tuple[tuple[float, float], ...] | None:
+        """How busy the GPU was: (Unix time, ratio)."""
+        samples = self._gpu.read(now)
+        return None if samples is None else tuple((stamp * _MICRO, ratio) for stamp, _, ratio in samples)
+
+    def of_processes(self, now: float) -> tuple[ProcessSample, ...] | None:
+        """SM use of those processes that were not idle."""
+        samples = self._processes.read(now)
+        if samples is None:
+            return None
+        return tuple(ProcessSample(pid, stamp * _MICRO, ratio) for stamp, pid, ratio in samples if pid)
+
+
+def _gpu_samples(handle: Handle, since: int) -> list[Sample]:
+    try:
+        _, samples = pynvml.nvmlDeviceGetSamples(handle, pynvml.NVML_GPU_UTILIZATION_SAMPLES, since)
+    except pynvml.NVMLError_NotFound:
+        return []
+    return [(sample.timeStamp, 0, sample.sampleValue.uiVal / 100) for sample in samples]
+
+
+def _process_samples(handle: Handle, since: int) -> list[Sample]:
+    try:
+        samples = pynvml.nvmlDeviceGetProcessUtilization(handle, since)
+    except pynvml.NVMLError_NotFound:
+        return []
+    except pynvml.NVMLError as error:
+        if error.value == pynvml.NVML_SUCCESS:  # what pynvml makes of a buffer that holds nothing at all
+            return []
+        raise
+    return [(sample.timeStamp, sample.pid, sample.smUtil / 100) for sample in samples]
