@@ -1,0 +1,239 @@
+"""Evidence in order of strength, and what is said when it is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuledger.core.attribution import (
+    Evidence,
+    PodIndex,
+    allocation_owner,
+    attribute,
+    holder_of,
+    live_allocations,
+    remainder,
+)
+from gpuledger.core.model import (
+    Allocation,
+    Cgroup,
+    ContainerId,
+    Gpu,
+    GpuReading,
+    GpuUuid,
+    LoggedContainer,
+    LoggedPod,
+    Memory,
+    Owner,
+    Pod,
+    PodContainer,
+    PodLogs,
+    PodUid,
+    ProcessFacts,
+    ProcessUse,
+    Unattributed,
+    Workload,
+)
+from gpuledger.core.snapshot import Holder
+
+UID, OTHER_UID = PodUid("2fa837fd-7da1-4896-863d-368a4ca73c2d"), PodUid("0418d9dd-6da9-40ca-aa25-adb326765218")
+CID, OTHER_CID = ContainerId("a" * 64), ContainerId("b" * 64)
+DEPLOYMENT = Workload("Deployment", "llm")
+GUESS = Workload("Deployment", "llm", inferred=True)
+POD = Pod(
+    UID,
+    "ml",
+    "llm-6d9f7c5b8d-q4zlm",
+    workload=DEPLOYMENT,
+    containers=(PodContainer("server", container_id=CID), PodContainer("logs", container_id=OTHER_CID)),
+)
+OWNER = Owner("ml", POD.name, "server", DEPLOYMENT, UID)
+
+
+def guess(pod_name: str) -> Workload | None:
+    return GUESS if pod_name == POD.name else None
+
+
+def evidence(*pods: Pod, logs: PodLogs | None = None) -> Evidence:
+    return Evidence({}, PodIndex.of(pods), logs or PodLogs(), guess)
+
+
+def in_pod(uid: PodUid | None = UID, cid: ContainerId | None = CID) -> ProcessFacts:
+    return ProcessFacts(7, cgroup=Cgroup("pod", uid, cid))
+
+
+LOGGED = PodLogs(containers={CID: LoggedContainer("ml", POD.name, "server", UID)})
+
+
+@pytest.mark.parametrize(
+    ("facts", "known", "holder"),
+    [
+        pytest.param(in_pod(), evidence(POD), OWNER, id="container-id-in-the-api"),
+        pytest.param(in_pod(uid=OTHER_UID), evidence(POD), OWNER, id="container-id-beats-pod-uid"),
+        pytest.param(in_pod(uid=None), evidence(POD), OWNER, id="container-id-alone"),
+        pytest.param(
+            in_pod(cid=None),
+            evidence(POD),
+            replace(OWNER, container=""),
+            id="several-containers-none-is-picked",
+        ),
+        pytest.param(
+            in_pod(cid=ContainerId("c" * 64)),
+            evidence(replace(POD, containers=POD.containers[:1])),
+            OWNER,
+            id="the-only-container-although-its-id-is-new",
+        ),
+        pytest.param(
+            in_pod(), evidence(logs=LOGGED), replace(OWNER, workload=GUESS), id="log-link-without-api"
+        ),
+        pytest.param(
+            in_pod(cid=None),
+            evidence(logs=PodLogs(pods={UID: LoggedPod("ml", POD.name, ("logs", "server"))})),
+            replace(OWNER, container="", workload=GUESS),
+            id="log-folder-without-api-several-containers",
+        ),
+        pytest.param(
+            in_pod(cid=None),
+            evidence(logs=PodLogs(pods={UID: LoggedPod("ml", POD.name, ("server",))})),
+            replace(OWNER, workload=GUESS),
+            id="log-folder-without-api-one-container",
+        ),
+        pytest.param(
+            in_pod(cid=ContainerId("c" * 64)),
+            evidence(POD, logs=PodLogs({ContainerId("c" * 64): LoggedContainer("ml", POD.name, "debug", UID)})),
+            replace(OWNER, container="debug"),
+            id="log-link-names-a-container-that-the-status-does-not-show-yet",
+        ),
+        pytest.param(
+            in_pod(uid=OTHER_UID, cid=OTHER_CID),
+            evidence(
+                replace(POD, containers=(), workload=Workload("StatefulSet", "other")),
+                logs=PodLogs({OTHER_CID: LoggedContainer("ml", POD.name, "server", OTHER_UID)}),
+            ),
+            Owner("ml", POD.name, "server", GUESS, OTHER_UID),
+            id="a-pod-that-reuses-the-name-gives-no-workload",
+        ),
+        pytest.param(
+            ProcessFacts(7, cgroup=Cgroup("pod", PodUid("59c4df0a0ccce5b7aad9ad5d4e5233db"))),
+            evidence(replace(POD, containers=(), config_hash=PodUid("59c4df0a0ccce5b7aad9ad5d4e5233db"))),
+            replace(OWNER, container=""),
+            id="static-pod-by-its-configuration-hash",
+        ),
+        pytest.param(in_pod(), evidence(), Unattributed("pod-unknown"), id="pod-that-nothing-names"),
+        pytest.param(
+            ProcessFacts(7, cgroup=Cgroup("hidden")),
+            evidence(POD),
+            Unattributed("pod-unknown"),
+            id="hidden-path",
+        ),
+        pytest.param(
+            ProcessFacts(7, cgroup=Cgroup("container", container_id=ContainerId("d" * 64))),
+            evidence(POD),
+            Unattributed("container"),
+            id="container-outside-kubernetes",
+        ),
+        pytest.param(
+            ProcessFacts(7, cgroup=Cgroup("host", unit="ollama.service")),
+            evidence(POD),
+            Unattributed("host", "ollama.service"),
+            id="host-process-with-its-unit",
+        ),
+        pytest.param(None, evidence(POD), Unattributed("exited"), id="no-answer-from-proc"),
+        pytest.param(ProcessFacts(7, fault="exited"), evidence(POD), Unattributed("exited"), id="exited"),
+        pytest.param(
+            ProcessFacts(7, fault="permission"), evidence(POD), Unattributed("permission"), id="refused"
+        ),
+        pytest.param(
+            in_pod(), Evidence(None, PodIndex.of([POD])), Unattributed("pid-namespace"), id="foreign-pids"
+        ),
+    ],
+)
+def test_holder(facts: ProcessFacts | None, known: Evidence, holder: Holder) -> None:
+    assert holder == holder_of(facts, known)
+
+
+def test_an_earlier_run_of_a_container_is_still_its_pods() -> None:
+    pod = replace(POD, containers=(PodContainer("server", container_id=OTHER_CID, past_container_ids=(CID,)),))
+
+    assert replace(OWNER) == holder_of(in_pod(), evidence(pod))
+
+
+def test_of_two_pods_with_one_name_the_later_stands() -> None:
+    old, new = replace(POD, created_at=1.0), replace(POD, uid=OTHER_UID, created_at=2.0)
+
+    index = PodIndex.of([new, old])
+
+    assert new == index.by_name["ml", POD.name]
+    assert old == index.by_uid[UID]
+
+
+GPU = Gpu(0, GpuUuid("GPU-0"))
+
+
+def reading(*uses: ProcessUse, used: int = 1000) -> GpuReading:
+    return GpuReading(GPU, up=True, memory=Memory(2000, used, 2000 - used), processes=uses)
+
+
+def test_what_no_process_explains_is_the_drivers() -> None:
+    state = reading(ProcessUse(1, 300), ProcessUse(2, 200))
+
+    rest = remainder(state, attribute(state, evidence()))
+
+    assert rest is not None
+    assert (Unattributed("driver"), 500) == (rest.holder, rest.memory_used)
+
+
+def test_memory_that_the_driver_does_not_tell_is_booked_as_unmeasured() -> None:
+    state = reading(ProcessUse(1, 300), ProcessUse(2, None))
+
+    rest = remainder(state, attribute(state, evidence()))
+
+    assert rest is not None
+    assert (Unattributed("unmeasured"), 700) == (rest.holder, rest.memory_used)
+
+
+def test_unreadable_process_lists_leave_all_memory_unmeasured() -> None:
+    rest = remainder(replace(reading(), processes=None), [])
+
+    assert rest is not None
+    assert (Unattributed("unmeasured"), 1000) == (rest.holder, rest.memory_used)
+
+
+def test_readings_taken_apart_never_leave_less_than_nothing() -> None:
+    state = reading(ProcessUse(1, 1200))
+
+    rest = remainder(state, attribute(state, evidence()))
+
+    assert rest is not None
+    assert rest.memory_used == 0
+
+
+def test_a_device_that_does_not_tell_its_memory_has_no_remainder() -> None:
+    assert remainder(replace(reading(), memory=None), []) is None
+
+
+ALLOCATION = Allocation("ml", POD.name, "server", "nvidia.com/gpu", "GPU-0")
+
+
+@pytest.mark.parametrize(
+    ("pods", "current", "held"),
+    [
+        pytest.param([replace(POD, phase="Running")], True, True, id="running"),
+        pytest.param(
+            [replace(POD, phase="Succeeded")], True, False, id="ended-pod-still-listed-by-the-kubelet"
+        ),
+        pytest.param([replace(POD, phase="Failed")], False, False, id="known-to-have-ended-before-the-outage"),
+        pytest.param([], True, False, id="deleted"),
+        pytest.param([], False, True, id="without-a-current-api-the-kubelet-stands"),
+    ],
+)
+def test_allocations_end_with_their_pod(pods: list[Pod], current: bool, held: bool) -> None:  # noqa: FBT001 - a table
+    live = live_allocations([ALLOCATION], PodIndex.of(pods), api_is_current=current)
+
+    assert held == (live == (ALLOCATION,))
+
+
+def test_an_allocation_names_its_container_and_the_api_its_workload() -> None:
+    assert OWNER == allocation_owner(ALLOCATION, evidence(POD))
+    assert Owner("ml", POD.name, "server", GUESS) == allocation_owner(ALLOCATION, evidence())

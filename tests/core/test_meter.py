@@ -1,0 +1,152 @@
+"""Samples integrated over time: nothing counted twice, nothing invented, whatever the clocks do."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuledger.core.meter import GpuMeter, Metered, Moment
+from gpuledger.core.model import Gpu, GpuReading, GpuUuid, ProcessSample, Values
+
+GPU = Gpu(0, GpuUuid("GPU-0"))
+START = 1_000_000.0
+
+
+def cycle(
+    meter: GpuMeter,
+    at: float,
+    *,
+    busy: tuple[tuple[float, float], ...] | None = None,
+    processes: tuple[ProcessSample, ...] | None = None,
+    values: dict[str, Values] | None = None,
+    step: float = 0.0,
+    up: bool = True,
+) -> Metered:
+    """A reading `at` seconds after the start, with the wall clock stepped by `step`."""
+    reading = GpuReading(GPU, up=up, busy_samples=busy, process_samples=processes, values=values or {})
+    return meter.read(reading, Moment(at, START + at + step))
+
+
+def test_a_first_reading_only_sets_the_marks() -> None:
+    metered = cycle(GpuMeter(), 0.0, busy=((START, 1.0),), processes=(ProcessSample(1, START, 1.0),))
+
+    assert metered.busy_seconds == 0.0
+    assert metered.sm_seconds == {1: 0.0}
+
+
+def test_each_sample_stands_for_the_time_since_the_one_before() -> None:
+    meter = GpuMeter()
+    cycle(meter, 0.0, busy=((START, 1.0),))
+
+    metered = cycle(meter, 1.0, busy=((START + 0.5, 1.0), (START + 1.0, 0.5)))
+
+    assert metered.busy_seconds == pytest.approx(0.75)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.05, 1.0), st.floats(0, 1)), min_size=1, max_size=60),
+    st.lists(st.integers(1, 7), min_size=1, max_size=60),
+)
+def test_integration_does_not_depend_on_how_the_samples_fall_into_cycles(
+    samples: list[tuple[float, float]], cuts: list[int]
+) -> None:
+    meter, time, expected, pending, busy = GpuMeter(), 0.0, 0.0, list[tuple[float, float]](), 0.0
+    cycle(meter, 0.0, busy=((START, 0.0),))
+    cut = itertools.cycle(cuts)
+    left = next(cut)
+    for gap, ratio in samples:
+        time += gap
+        expected += gap * ratio
+        pending.append((START + time, ratio))
+        left -= 1
+        if left == 0:
+            busy += cycle(meter, time, busy=tuple(pending)).busy_seconds or 0.0
+            pending, left = [], next(cut)
+    busy += cycle(meter, time, busy=tuple(pending)).busy_seconds or 0.0
+
+    assert busy == pytest.approx(expected, abs=1e-6)
+
+
+def test_without_a_buffer_the_momentary_utilisation_is_held_for_the_cycle() -> None:
+    meter = GpuMeter()
+    values: dict[str, Values] = {"gpu_utilization_ratio": {(): 0.5}}
+    cycle(meter, 0.0, values=values)
+
+    assert cycle(meter, 2.0, values=values).busy_seconds == pytest.approx(1.0)
+
+
+def test_a_gpu_that_tells_neither_has_unknown_busy_time() -> None:
+    assert cycle(GpuMeter(), 0.0).busy_seconds is None
+
+
+@pytest.mark.parametrize("step", [-3600.0, 3600.0], ids=["back", "forward"])
+def test_a_step_of_the_wall_clock_books_no_time_that_did_not_pass(step: float) -> None:
+    meter = GpuMeter()
+    cycle(meter, 0.0, busy=((START, 1.0),), processes=(ProcessSample(1, START, 1.0),))
+
+    at = START + 1.0 + step
+    metered = cycle(meter, 1.0, busy=((at, 1.0),), processes=(ProcessSample(1, at, 1.0),), step=step)
+    after = cycle(meter, 2.0, busy=((at + 1, 1.0),), processes=(ProcessSample(1, at + 1, 1.0),), step=step)
+
+    assert 0.0 <= (metered.busy_seconds or 0.0) <= 2.0
+    assert metered.sm_seconds is not None
+    assert 0.0 <= metered.sm_seconds[1] <= 2.0
+    assert (1.0, {1: 1.0}) == (after.busy_seconds, after.sm_seconds)
+
+
+def test_a_process_that_starts_between_cycles_is_booked_from_the_last_reading() -> None:
+    meter = GpuMeter()
+    cycle(meter, 0.0, processes=())
+
+    metered = cycle(meter, 1.0, processes=(ProcessSample(9, START + 0.9, 0.5),))
+
+    assert metered.sm_seconds == {9: pytest.approx(0.45)}
+
+
+def test_a_process_without_a_new_sample_keeps_its_ratio_for_two_periods_and_is_idle_then() -> None:
+    meter = GpuMeter()
+    cycle(meter, 0.0, processes=(ProcessSample(1, START, 0.8),))
+
+    assert cycle(meter, 1.9, processes=()).sm_ratio == {1: 0.8}
+    assert cycle(meter, 2.1, processes=()).sm_ratio == {}
+
+
+def test_where_nvml_has_no_process_utilisation_it_is_unknown_and_not_idle() -> None:
+    metered = cycle(GpuMeter(), 0.0, processes=None)
+
+    assert (None, None) == (metered.sm_seconds, metered.sm_ratio)
+
+
+def test_throttling_is_integrated_by_reason() -> None:
+    meter = GpuMeter()
+    values: dict[str, Values] = {"gpu_throttled": {("hw_slowdown",): 1.0, ("idle",): 0.0}}
+    cycle(meter, 0.0, values=values)
+
+    assert cycle(meter, 1.5, values=values).throttled_seconds == {"hw_slowdown": 1.5, "idle": 0.0}
+
+
+def energy(joules: float) -> dict[str, Values]:
+    return {"gpu_energy_joules_total": {(): joules}}
+
+
+def test_energy_grows_by_the_counter_and_survives_its_reset() -> None:
+    meter = GpuMeter()
+
+    grown = [
+        cycle(meter, float(n), values=energy(j)).energy_joules for n, j in enumerate((500.0, 600.0, 10.0, 40.0))
+    ]
+
+    assert grown == [None, 100.0, None, 30.0]
+
+
+def test_nothing_is_integrated_over_the_time_for_which_a_gpu_was_lost() -> None:
+    meter = GpuMeter()
+    cycle(meter, 0.0, busy=((START, 1.0),), values=energy(1.0))
+    cycle(meter, 1.0, up=False)
+
+    back = cycle(meter, 600.0, busy=((START + 600, 1.0),), values=energy(9000.0))
+
+    assert (0.0, None) == (back.busy_seconds, back.energy_joules)
