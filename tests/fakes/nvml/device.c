@@ -35,11 +35,6 @@ nvmlReturn_t answer_nvmlDeviceGetCount_v2(unsigned int *count)
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t answer_nvmlDeviceGetCount(unsigned int *count)
-{
-    return answer_nvmlDeviceGetCount_v2(count);
-}
-
 static nvmlReturn_t hand_out(nvmlDevice_t found, nvmlDevice_t *device)
 {
     if (found->gpu->lost)
@@ -54,11 +49,6 @@ nvmlReturn_t answer_nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice
     if (!device || index >= scenario->gpu_count)
         return NVML_ERROR_INVALID_ARGUMENT;
     return hand_out(standin_device(scenario->gpus[index].state.uuid), device);
-}
-
-nvmlReturn_t answer_nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *device)
-{
-    return answer_nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
 nvmlReturn_t answer_nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
@@ -81,11 +71,6 @@ static nvmlReturn_t by_text(int text, const char *wanted, nvmlDevice_t *device)
 }
 
 nvmlReturn_t answer_nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device)
-{
-    return by_text(TEXT_pci_bus_id, bus_id, device);
-}
-
-nvmlReturn_t answer_nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device)
 {
     return by_text(TEXT_pci_bus_id, bus_id, device);
 }
@@ -357,16 +342,6 @@ nvmlReturn_t answer_nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *
     READ(device, pci_device_id, 0, &pci->pciDeviceId);
     READ(device, pci_subsystem_id, 0, &pci->pciSubSystemId);
     return NVML_SUCCESS;
-}
-
-nvmlReturn_t answer_nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_t *pci)
-{
-    return answer_nvmlDeviceGetPciInfo_v3(device, pci);
-}
-
-nvmlReturn_t answer_nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_t *pci)
-{
-    return answer_nvmlDeviceGetPciInfo_v3(device, pci);
 }
 
 static void answer_field(nvmlDevice_t device, nvmlFieldValue_t *asked)

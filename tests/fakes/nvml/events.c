@@ -85,13 +85,3 @@ nvmlReturn_t answer_nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *dat
     }
     return NVML_SUCCESS;
 }
-
-/* Version 1 of the structure ends before the instances; callers give it as the same type. */
-nvmlReturn_t answer_nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout)
-{
-    nvmlEventData_t all;
-    nvmlReturn_t result = data ? answer_nvmlEventSetWait_v2(set, &all, timeout) : NVML_ERROR_INVALID_ARGUMENT;
-    if (result == NVML_SUCCESS)
-        memcpy(data, &all, offsetof(nvmlEventData_t, gpuInstanceId));
-    return result;
-}

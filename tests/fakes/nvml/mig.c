@@ -44,8 +44,3 @@ nvmlReturn_t answer_nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAt
     attributes->memorySizeMB = result ? 0 : memory >> 20;
     return result;
 }
-
-nvmlReturn_t answer_nvmlDeviceGetAttributes(nvmlDevice_t device, nvmlDeviceAttributes_t *attributes)
-{
-    return answer_nvmlDeviceGetAttributes_v2(device, attributes);
-}

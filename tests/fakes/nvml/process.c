@@ -11,8 +11,7 @@ static bool is_on(nvmlDevice_t device, const Process *process)
     return process->info.gpuInstanceId == gpu_instance && process->info.computeInstanceId == compute_instance;
 }
 
-/* Version 1 of the structure ends before the instances, hence the element's size. */
-static nvmlReturn_t processes(nvmlDevice_t device, int list, unsigned int *count, void *infos, size_t size)
+static nvmlReturn_t processes(nvmlDevice_t device, int list, unsigned int *count, nvmlProcessInfo_t *infos)
 {
     const Gpu *gpu = device->gpu;
     unsigned int found = 0;
@@ -23,7 +22,7 @@ static nvmlReturn_t processes(nvmlDevice_t device, int list, unsigned int *count
         if (process->list != list || !is_on(device, process))
             continue;
         if (infos && found < *count)
-            memcpy((char *)infos + found * size, &process->info, size);
+            infos[found] = process->info;
         found++;
     }
     bool fits = found == 0 || (infos && found <= *count);
@@ -31,18 +30,16 @@ static nvmlReturn_t processes(nvmlDevice_t device, int list, unsigned int *count
     return fits ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
-#define ANSWER_PROCESSES(call, type, list)                                                                      \
-    nvmlReturn_t answer_##call(nvmlDevice_t device, unsigned int *count, type *infos)                           \
+/* Versions 2 and 3 have the same structure. */
+#define ANSWER_PROCESSES(call, list)                                                                            \
+    nvmlReturn_t answer_##call(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *infos)              \
     {                                                                                                           \
-        return processes(device, LIST_##list, count, infos, sizeof(type));                                      \
+        return processes(device, LIST_##list, count, infos);                                                    \
     }
 
-ANSWER_PROCESSES(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, compute)
-ANSWER_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_v2_t, compute)
-ANSWER_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_t, compute)
-ANSWER_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t, graphics)
-ANSWER_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t, graphics)
-ANSWER_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_t, graphics)
-ANSWER_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t, mps)
-ANSWER_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t, mps)
-ANSWER_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t, mps)
+ANSWER_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, compute)
+ANSWER_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, compute)
+ANSWER_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, graphics)
+ANSWER_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, graphics)
+ANSWER_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, mps)
+ANSWER_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, mps)

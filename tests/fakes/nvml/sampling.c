@@ -10,6 +10,7 @@
 
 #define PERIOD 166667ULL       /* microseconds: a sixth of a second */
 #define BUFFER (100 * PERIOD)  /* how far back the driver's buffer reaches */
+#define PROCESS_ROOM 100       /* what NVML says when asked for the size, whatever there is */
 #define ALWAYS UINT64_MAX
 
 typedef struct {
@@ -57,43 +58,6 @@ void history_change(nvmlDevice_t device, unsigned long long time)
             add_span(device, &device->gpu->samples[i], time);
 }
 
-/* Takes each sample that is newer, in the order of time; returns how many there are. */
-typedef void Take(const Sample *sample, uint64_t time, void *into, size_t at);
-
-static size_t take_explicit(const Gpu *gpu, int type, uint64_t after, size_t room, Take *take, void *into)
-{
-    size_t found = 0;
-    for (size_t i = 0; i < gpu->sample_count; i++) {
-        const Sample *sample = &gpu->samples[i];
-        if (sample->type != type || sample->time == LIVE || sample->time <= after)
-            continue;
-        if (into && found < room)
-            take(sample, sample->time, into, found);
-        found++;
-    }
-    return found;
-}
-
-static size_t take_newer(nvmlDevice_t device, int type, uint64_t after, size_t room, Take *take, void *into)
-{
-    size_t found = take_explicit(device->gpu, type, after, room, take, into);
-    const struct History *history = device->history;
-    uint64_t now = standin_now(), oldest = now - BUFFER;
-    if (oldest < after)
-        oldest = after;
-    for (uint64_t time = (oldest / PERIOD + 1) * PERIOD; history && time <= now; time += PERIOD) {
-        for (size_t i = 0; i < history->count; i++) {
-            const Span *span = &history->spans[i];
-            if (span->sample.type != type || time <= span->from || time > span->to)
-                continue;
-            if (into && found < room)
-                take(&span->sample, time, into, found);
-            found++;
-        }
-    }
-    return found;
-}
-
 static bool has_samples(nvmlDevice_t device, int type)
 {
     const Gpu *gpu = device->gpu;
@@ -103,9 +67,47 @@ static bool has_samples(nvmlDevice_t device, int type)
     return false;
 }
 
-static void take_value(const Sample *sample, uint64_t time, void *into, size_t at)
+/* The first and the last time of a span's samples in (after, now]; first > last: there are none. */
+static void sample_times(const Span *span, uint64_t after, uint64_t now, uint64_t *first, uint64_t *last)
 {
-    ((nvmlSample_t *)into)[at] = (nvmlSample_t){.timeStamp = time, .sampleValue.uiVal = sample->use[0]};
+    uint64_t from = now - BUFFER;
+    if (from < after)
+        from = after;
+    if (from < span->from)
+        from = span->from;
+    *first = (from / PERIOD + 1) * PERIOD;
+    *last = (span->to < now ? span->to : now) / PERIOD * PERIOD;
+}
+
+/* ---- of a whole GPU: every sample ---- */
+
+typedef struct {
+    nvmlSample_t *samples; /* NULL: they are only counted */
+    size_t room, found;
+} Buffer;
+
+static void put(Buffer *buffer, uint64_t time, unsigned value)
+{
+    if (buffer->samples && buffer->found < buffer->room)
+        buffer->samples[buffer->found] = (nvmlSample_t){.timeStamp = time, .sampleValue.uiVal = value};
+    buffer->found++;
+}
+
+static void put_all(Buffer *buffer, nvmlDevice_t device, int type, uint64_t after)
+{
+    const Gpu *gpu = device->gpu;
+    for (size_t i = 0; i < gpu->sample_count; i++)
+        if (gpu->samples[i].type == type && gpu->samples[i].time > after)
+            put(buffer, gpu->samples[i].time, gpu->samples[i].use[0]);
+    const struct History *history = device->history;
+    uint64_t now = standin_now(), first, last;
+    for (size_t i = 0; history && i < history->count; i++) {
+        if (history->spans[i].sample.type != type)
+            continue;
+        sample_times(&history->spans[i], after, now, &first, &last);
+        for (; first <= last; first += PERIOD)
+            put(buffer, first, history->spans[i].sample.use[0]);
+    }
 }
 
 nvmlReturn_t answer_nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type, unsigned long long after,
@@ -115,37 +117,88 @@ nvmlReturn_t answer_nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t
         return NVML_ERROR_INVALID_ARGUMENT;
     if (!has_samples(device, (int)type))
         return NVML_ERROR_NOT_SUPPORTED;
-    size_t found = take_newer(device, (int)type, after, *count, take_value, samples);
+    Buffer buffer = {.samples = samples, .room = *count};
+    put_all(&buffer, device, (int)type, after);
     *value_type = NVML_VALUE_TYPE_UNSIGNED_INT;
-    *count = samples && found > *count ? *count : (unsigned)found;
-    return found ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
+    *count = (unsigned)(samples && buffer.found > *count ? *count : buffer.found);
+    return buffer.found ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }
 
-static void take_process(const Sample *sample, uint64_t time, void *into, size_t at)
+/* ---- of each process: of what is newer the average, as one sample with the time of the newest ---- */
+
+typedef struct {
+    unsigned pid;
+    uint64_t newest, samples, use[4];
+} Total;
+
+static void add_up(Total *totals, size_t *count, const Sample *sample, uint64_t newest, uint64_t samples)
 {
-    ((nvmlProcessUtilizationSample_t *)into)[at] = (nvmlProcessUtilizationSample_t){
-        .pid = sample->pid,
-        .timeStamp = time,
-        .smUtil = sample->use[0],
-        .memUtil = sample->use[1],
-        .encUtil = sample->use[2],
-        .decUtil = sample->use[3],
-    };
+    Total *total = totals;
+    while (total < totals + *count && total->pid != sample->pid)
+        total++;
+    if (total == totals + *count) {
+        *total = (Total){.pid = sample->pid};
+        ++*count;
+    }
+    if (total->newest < newest)
+        total->newest = newest;
+    total->samples += samples;
+    for (int i = 0; i < 4; i++)
+        total->use[i] += sample->use[i] * samples;
+}
+
+static size_t live_processes(nvmlDevice_t device, uint64_t after, nvmlProcessUtilizationSample_t *into, size_t room)
+{
+    static Total totals[MAX_SAMPLES];
+    const struct History *history = device->history;
+    uint64_t now = standin_now(), first, last;
+    size_t count = 0;
+    for (size_t i = 0; history && i < history->count && count < room; i++) {
+        const Span *span = &history->spans[i];
+        sample_times(span, after, now, &first, &last);
+        if (span->sample.type == PROCESS_SAMPLES && first <= last)
+            add_up(totals, &count, &span->sample, last, (last - first) / PERIOD + 1);
+    }
+    for (size_t i = 0; i < count; i++) {
+        unsigned average[4];
+        for (int j = 0; j < 4; j++)
+            average[j] = (unsigned)(totals[i].use[j] / totals[i].samples);
+        into[i] = (nvmlProcessUtilizationSample_t){totals[i].pid, totals[i].newest, average[0],
+                                                   average[1],    average[2],       average[3]};
+    }
+    return count;
+}
+
+/* What the scenario gives with a time comes as it stands there: it may hold what no sane driver says. */
+static size_t given_processes(const Gpu *gpu, uint64_t after, nvmlProcessUtilizationSample_t *into)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < gpu->sample_count; i++) {
+        const Sample *sample = &gpu->samples[i];
+        if (sample->type == PROCESS_SAMPLES && sample->time > after)
+            into[count++] = (nvmlProcessUtilizationSample_t){sample->pid,    sample->time,   sample->use[0],
+                                                             sample->use[1], sample->use[2], sample->use[3]};
+    }
+    return count;
 }
 
 nvmlReturn_t answer_nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *samples,
                                                     unsigned int *count, unsigned long long after)
 {
+    static nvmlProcessUtilizationSample_t found[2 * MAX_SAMPLES];
     unsigned int mig = 0;
     if (!count)
         return NVML_ERROR_INVALID_ARGUMENT;
     READ(device, mig_mode_current, 0, &mig);
     if (mig || device->state != &device->gpu->state)
         return NVML_ERROR_NOT_SUPPORTED;
-    size_t found = take_newer(device, PROCESS_SAMPLES, after, *count, take_process, samples);
-    if (found == 0)
-        return NVML_ERROR_NOT_FOUND;
-    bool fits = samples && found <= *count;
-    *count = (unsigned)(fits ? found : found * 2 + 5); /* room for what comes before the next call */
-    return fits ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+    size_t given = given_processes(device->gpu, after, found);
+    size_t all = given + live_processes(device, after, found + given, MAX_SAMPLES);
+    if (!samples || all > *count) {
+        *count = all > PROCESS_ROOM ? (unsigned)all : PROCESS_ROOM;
+        return NVML_ERROR_INSUFFICIENT_SIZE;
+    }
+    memcpy(samples, found, all * sizeof *found);
+    *count = (unsigned)all;
+    return all ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }

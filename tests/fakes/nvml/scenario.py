@@ -154,7 +154,10 @@ class FieldValue:
 
 @dataclass(kw_only=True)
 class Process:
-    """A process in one of NVML's lists; `sm` and the others (percent) make live samples of its use."""
+    """A process in one of NVML's lists; with `sm` (percent) it makes live samples of its use.
+
+    Of these NVML gives one for each process: the average of those newer than the caller saw.
+    """
 
     pid: int
     memory: int | None = None
@@ -169,7 +172,7 @@ class Process:
 
 @dataclass(kw_only=True)
 class ProcessSample:
-    """An entry of the buffer of per-process utilisation."""
+    """An entry of the buffer of per-process utilisation, given to callers as it stands here."""
 
     pid: int
     time: int

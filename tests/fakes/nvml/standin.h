@@ -82,7 +82,7 @@ enum { LIST_compute, LIST_graphics, LIST_mps, LIST_COUNT };
 
 typedef struct {
     int list;
-    nvmlProcessInfo_v2_t info;
+    nvmlProcessInfo_t info;
 } Process;
 
 #define PROCESS_SAMPLES NVML_SAMPLINGTYPE_COUNT /* beside NVML's own sampling types */
