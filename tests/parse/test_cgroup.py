@@ -159,6 +159,6 @@ def test_answers_any_text(text: str) -> None:
     ],
 )
 def test_megabytes_take_no_longer_than_the_kernel_could_ask_for(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     parse_cgroup(text)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
