@@ -153,13 +153,14 @@ def read_config_file(path: Path, options: Mapping[str, Option]) -> dict[str, tup
     import yaml  # noqa: PLC0415 - most runs read no file
 
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        # BaseLoader builds nothing but text, and so takes `off` for what it is here: a word.
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 - see above
     except OSError as error:
         raise ConfigError(f"--config.file {path}: {error.strerror}; name a file that can be read") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"--config.file {path}: not YAML: {reason}") from error
-    if document is None:
+    if not document:
         return {}
     if not isinstance(document, dict):
         raise ConfigError(f"--config.file {path}: write a mapping of settings, such as `interval: 1s`")
@@ -168,7 +169,9 @@ def read_config_file(path: Path, options: Mapping[str, Option]) -> dict[str, tup
     for key, value in _flatten(document).items():
         if key not in by_flag:
             raise ConfigError(f"--config.file {path}: unknown key {key}{_nearest(key, list(by_flag))}")
-        settings[by_flag[key]] = (f"{key} in {path}", _scalar(value))
+        if not isinstance(value, str):
+            raise ConfigError(f"--config.file {path}: {key} takes one value, not a list")
+        settings[by_flag[key]] = (f"{key} in {path}", value)
     return settings
 
 
@@ -200,10 +203,6 @@ def _flatten(document: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
-
-
-def _scalar(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str("" if value is None else value)
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
