@@ -93,6 +93,14 @@ class ObjectParser(Generic[DocumentT, T]):
         return ObjectList(tuple(items), page.metadata.resource_version, page.metadata.continue_token, malformed)
 
 
+def parse_status_message(body: bytes) -> str:
+    """What a refusal's `Status` says for people; empty where the body is none (a proxy's page)."""
+    try:
+        return _decode(_STATUS, body).message
+    except ValueError:
+        return ""
+
+
 def _decode(decoder: msgspec.json.Decoder[DocumentT], text: bytes | msgspec.Raw) -> DocumentT:
     try:
         return decoder.decode(text)

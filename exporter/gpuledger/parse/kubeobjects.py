@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from gpuledger.core.accounting import ContainerKind, Quantities
+    from gpuledger.core.model import Workload
 
 PodList = ObjectList[Pod]
 PodEvent = WatchEvent[Pod]
@@ -37,6 +38,11 @@ def parse_pod_list(body: bytes) -> PodList:
 def parse_watch_event(line: bytes) -> PodEvent:
     """One event of a watch on pods; raises ValueError where the line is no event."""
     return _PODS.parse_event(line)
+
+
+def parse_job(body: bytes) -> tuple[str, Workload]:
+    """A Job's uid and the workload it belongs to, which may be itself; raises ValueError."""
+    return _JOBS.parse_object(body)
 
 
 # The JSON's shape, in the API's names (k8s.io/api/core/v1); what an object may lack has a default.
@@ -131,6 +137,13 @@ def _pod(document: _PodDocument) -> Pod:
 
 
 _PODS = ObjectParser(_PodDocument, _pod)
+
+
+class _JobDocument(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+_JOBS = ObjectParser(_JobDocument, lambda job: (job.metadata.uid, workload_of(job.metadata, kind="Job")))
 
 _MIRROR = "kubernetes.io/config.mirror"
 
