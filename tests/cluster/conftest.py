@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
-import sys
 import uuid
 from pathlib import Path
 from string import Template
@@ -15,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster.containers import Running, read_running
+from cluster.exporter import exporting
 from cluster.gpus import NodeGpus
 from cluster.node import Node, cronjob_api, find_node, kubectl, kubectl_get
 from fakes.device_plugin import DevicePlugin
-from fakes.nvml.build import build_library
-from tools.daemon import Daemon, until
+from tools.daemon import until
 from tools.prometheus import Prometheus
 
 if TYPE_CHECKING:
@@ -50,9 +48,11 @@ def node() -> Node:
 def gpus(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGpus]:
     """The node's GPUs, offered to its kubelet."""
     gpus = NodeGpus(tmp_path_factory.mktemp("nvml") / "scenario")
+    taken = [resource for resource in gpus.offers if node.allocatable.get(resource, "0") != "0"]
+    assert not taken, f"{node.name} has {taken}, whose place a stand-in would take"
     with contextlib.ExitStack() as stack:
         for resource, ids in gpus.offers.items():
-            stack.enter_context(DevicePlugin(resource, ids, node.device_plugins))
+            stack.enter_context(DevicePlugin(resource, ids))
         yield gpus
 
 
@@ -109,22 +109,6 @@ def kubeconfig(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     path.write_text(json.dumps(config))
     yield path
     kubectl("delete", "-f", "-", stdin=account)
-
-
-@contextlib.contextmanager
-def exporting(node: Node, gpus: NodeGpus, folder: Path, *flags: str) -> Iterator[str]:
-    """The address of an exporter that runs as a process of this machine."""
-    command = [
-        str(Path(sys.executable).parent / "gpuledger"),
-        "node",
-        "--web.listen-address=127.0.0.1:0",
-        f"--node-name={node.name}",
-        f"--path.podresources={node.podresources}",
-        *flags,
-    ]
-    driver = {"LD_LIBRARY_PATH": str(build_library().parent), "NVML_STANDIN_SCENARIO": str(gpus.scenario_file)}
-    with Daemon(command, folder / "exporter.log", env={**os.environ, **driver}) as exporter:
-        yield exporter.address()
 
 
 @pytest.fixture(scope="session")

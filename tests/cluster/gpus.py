@@ -17,6 +17,10 @@ Device: TypeAlias = tuple[Gpu, MigDevice | None]
 """A GPU, or a MIG device of it."""
 
 
+SM_RATIO = 0.1
+"""Share of time in which each process runs kernels; NVML does not tell it of processes on MIG devices."""
+
+
 def memory_of(pid: int) -> int:
     """GPU memory in bytes that a process is given, different for each."""
     return 2**30 + 4096 * pid
@@ -66,5 +70,5 @@ class NodeGpus:
 def _process(pid: int, mig: MigDevice | None) -> Process:
     memory = memory_of(pid)
     if mig is None:
-        return Process(pid=pid, memory=memory, sm=10)
+        return Process(pid=pid, memory=memory, sm=round(100 * SM_RATIO))
     return Process(pid=pid, memory=memory, gpu_instance=mig.gpu_instance, compute_instance=mig.compute_instance)

@@ -1,8 +1,7 @@
 """This machine as a node of the Kubernetes that KUBECONFIG names.
 
-What the API does not tell comes from the environment: E2E_NODE (the node's name, where there are several),
-E2E_KUBELET_ROOT (/var/lib/kubelet), E2E_DEVICE_PLUGINS (the folder device-plugins in it), E2E_STATIC_PODS
-(/etc/kubernetes/manifests) and E2E_IMAGE (busybox:1, or another that has sh and sleep).
+What the API does not tell comes from the environment: E2E_NODE, this machine's name where there are several
+nodes, and E2E_KUBELET_ROOT where the kubelet runs with another --root-dir than /var/lib/kubelet.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb")
-"""What stand-in device plugins offer here."""
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def kubectl(*arguments: str, stdin: str | None = None) -> str:
@@ -34,33 +33,32 @@ def kubectl_get(*arguments: str) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node and where its kubelet keeps things; `image` is what the test's pods run."""
+    """A node: what it offers to pods, where its kubelet keeps things, and an image that is there."""
 
     name: str
+    allocatable: Mapping[str, str]
     podresources: Path
-    device_plugins: Path
     static_pods: Path
     image: str
 
 
 def find_node() -> Node:
-    """The node that this machine is; fails where that can't be told, and where it offers real GPUs."""
-    nodes = {node["metadata"]["name"]: node for node in kubectl_get("nodes")}
+    """The node that this machine is; fails where that can't be told."""
+    nodes = {node["metadata"]["name"]: node["status"] for node in kubectl_get("nodes")}
     name = os.environ.get("E2E_NODE") or (next(iter(nodes)) if len(nodes) == 1 else "")
     assert name in nodes, f"set E2E_NODE to the name that this machine has among {list(nodes)}"
-    offered = nodes[name]["status"]["allocatable"]
-    assert not any(int(offered.get(resource, 0)) for resource in RESOURCES), f"{name} has GPUs: {offered}"
     root = Path(os.environ.get("E2E_KUBELET_ROOT", "/var/lib/kubelet"))
-    node = Node(
+    podresources = root / "pod-resources" / "kubelet.sock"
+    assert podresources.exists(), f"no {podresources}: set E2E_KUBELET_ROOT to the kubelet's --root-dir"
+    configuration = json.loads(kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/configz"))
+    images = [image for images in nodes[name]["images"] for image in images["names"]]
+    return Node(
         name,
-        podresources=root / "pod-resources" / "kubelet.sock",
-        device_plugins=Path(os.environ.get("E2E_DEVICE_PLUGINS", root / "device-plugins")),
-        static_pods=Path(os.environ.get("E2E_STATIC_PODS", "/etc/kubernetes/manifests")),
-        image=os.environ.get("E2E_IMAGE", "busybox:1"),
+        nodes[name]["allocatable"],
+        podresources,
+        static_pods=Path(configuration["kubeletconfig"]["staticPodPath"]),
+        image=next((image for image in images if "busybox" in image), "busybox:1"),
     )
-    for path in (node.podresources, node.device_plugins, node.static_pods):
-        assert path.exists(), f"{path} is not here: set E2E_KUBELET_ROOT, E2E_DEVICE_PLUGINS, E2E_STATIC_PODS"
-    return node
 
 
 def cronjob_api() -> str:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cluster.containers import read_running
-from cluster.gpus import memory_of
+from cluster.exporter import exporting
+from cluster.gpus import SM_RATIO, memory_of
 from cluster.node import kubectl, kubectl_get
 from tools.daemon import until
+from tools.exposition import Exposition
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from cluster.containers import Running, RunningContainer
     from cluster.gpus import NodeGpus
+    from cluster.node import Node
     from tools.prometheus import Prometheus
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -46,7 +52,7 @@ def test_use_is_booked_on_the_container_and_its_workload(
     samples = prometheus.wait_for(f"gpuledger_container_memory_used_bytes{{{owner}}}")
     memory = sum(map(memory_of, used.pids))
     assert {(gpu.uuid, mig.uuid if mig else ""): memory for gpu, mig in gpus.devices_of(used)} == {
-        (s.labels["gpu_uuid"], s.labels["mig_uuid"]): s.value for s in samples
+        (s.labels["gpu_uuid"], s.labels.get("mig_uuid", "")): s.value for s in samples
     }
     assert {(KINDS[app, container], app)} == {
         (s.labels["workload_kind"], s.labels["workload"]) for s in samples
@@ -65,7 +71,7 @@ def test_allocations_are_those_that_the_containers_were_told(
     }
     samples = prometheus.query(f'gpuledger_container_allocated{{namespace="{namespace}"}}')
     labels = ("container", "resource", "gpu_uuid", "mig_uuid")
-    assert told == {(*(s.labels[label] for label in labels), s.value) for s in samples}
+    assert told == {(*(s.labels.get(label, "") for label in labels), s.value) for s in samples}
 
 
 def test_use_without_a_request_can_be_asked_for(prometheus: Prometheus, namespace: str) -> None:
@@ -91,6 +97,20 @@ def test_owned_and_unowned_memory_add_up_to_the_devices(prometheus: Prometheus) 
     booked = 'sum by (gpu_uuid) ({__name__=~"gpuledger_(container|unattributed)_memory_used_bytes"})'
     difference = prometheus.query(f"{booked} - on (gpu_uuid) gpuledger_gpu_memory_used_bytes")
     assert [s.value for s in difference] == [0] * 8
+
+
+def test_time_on_the_multiprocessors_is_booked_where_the_driver_tells_it(
+    prometheus: Prometheus, gpus: NodeGpus, running: Running, namespace: str
+) -> None:
+    used = {
+        (used.pod, used.name, gpu.uuid): SM_RATIO * len(used.pids)
+        for used in running.values()
+        for gpu, mig in gpus.devices_of(used)
+        if mig is None
+    }
+    samples = prometheus.query(f'gpuledger_container_sm_utilization_ratio{{namespace="{namespace}"}}')
+    labels = ("pod", "container", "gpu_uuid")
+    assert used == {tuple(s.labels[label] for label in labels): pytest.approx(s.value) for s in samples}
 
 
 def test_held_time_is_counted_by_the_second(prometheus: Prometheus) -> None:
@@ -144,20 +164,20 @@ def test_a_deleted_pod_leaves_no_gauge_behind(
 
 
 def test_without_the_api_the_kubelets_log_folders_name_pods(
-    node: Node, gpus: NodeGpus, running: Running, prometheus: Prometheus, namespace: str, tmp_path: Path
+    node: Node, gpus: NodeGpus, running: Running, namespace: str, tmp_path: Path
 ) -> None:
-    assert prometheus.query("gpuledger_pod_info")
-    owners = {
-        (container.pod, container.name, *INFERRED.get(app, ("", "")))
-        for (app, _), container in running.items()
-    }
+    owners = {(container.pod, container.name) for container in running.values()}
 
-    def shown(address: str) -> set[tuple[str, ...]]:
+    def shown(address: str) -> dict[tuple[str, str], str]:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as reply:
             page = Exposition(reply.read().decode())
-        labels = ("pod", "container", "workload_kind", "workload")
         series = page.series("container_memory_used_bytes", namespace=namespace)
-        return {tuple(s.labels[label] for label in labels) for s in series}
+        return {(s.labels["pod"], s.labels["container"]): s.labels["workload"] for s in series}
 
     with exporting(node, gpus, tmp_path, "--kube=off") as address:
-        until(lambda: shown(address) == owners, 15, lambda: f"{shown(address)} instead of {owners}")
+        until(lambda: set(shown(address)) == owners, 15, lambda: f"{shown(address)} instead of {owners}")
+        assert shown(address)[running["llm", "server"].pod, "server"] == "llm"
+
+
+def test_prometheus_has_no_complaint(prometheus: Prometheus) -> None:
+    assert prometheus.complaints() == []
