@@ -153,6 +153,21 @@ def test_holder(facts: ProcessFacts | None, known: Evidence, holder: Holder) -> 
     assert holder == holder_of(facts, known)
 
 
+VICTIM = Pod(OTHER_UID, "finance", "payroll", containers=(PodContainer("app", container_id=OTHER_CID),))
+
+
+def test_a_container_that_names_a_cgroup_after_another_pod_stays_its_own_pods() -> None:
+    disguised = ProcessFacts(7, cgroup=Cgroup("pod", OTHER_UID, OTHER_CID, outer=Cgroup("pod", UID, CID)))
+
+    assert OWNER == holder_of(disguised, evidence(POD, VICTIM))
+
+
+def test_a_nested_kubelets_pod_owns_the_process_where_nothing_here_knows_the_outer_one() -> None:
+    nested = ProcessFacts(7, cgroup=Cgroup("pod", UID, CID, outer=Cgroup("pod", OTHER_UID, OTHER_CID)))
+
+    assert OWNER == holder_of(nested, evidence(POD))
+
+
 def test_an_earlier_run_of_a_container_is_still_its_pods() -> None:
     pod = replace(POD, containers=(PodContainer("server", container_id=OTHER_CID, past_container_ids=(CID,)),))
 

@@ -85,8 +85,12 @@ def holder_of(facts: ProcessFacts | None, evidence: Evidence) -> Holder:
         return Unattributed(facts.fault)
     if facts.cgroup is None:
         return Unattributed("permission")
-    owner = _owner_by_container(facts.cgroup, evidence) or _owner_by_pod(facts.cgroup, evidence)
-    return owner or _unowned(facts.cgroup)
+    # A container that may make cgroups can name one like another pod's, but can't leave its own, the outermost.
+    for cgroup in (facts.cgroup.outer, facts.cgroup):
+        owner = cgroup and (_owner_by_container(cgroup, evidence) or _owner_by_pod(cgroup, evidence))
+        if owner:
+            return owner
+    return _unowned(facts.cgroup)
 
 
 def _unowned(cgroup: Cgroup) -> Unattributed:
