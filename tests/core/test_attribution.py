@@ -163,7 +163,9 @@ def test_a_container_that_names_a_cgroup_after_another_pod_stays_its_own_pods() 
 
 
 def test_a_nested_kubelets_pod_owns_the_process_where_nothing_here_knows_the_outer_one() -> None:
-    nested = ProcessFacts(7, cgroup=Cgroup("pod", UID, CID, outer=Cgroup("pod", OTHER_UID, OTHER_CID)))
+    nested = ProcessFacts(
+        7, cgroup=Cgroup("pod", UID, CID, outer=Cgroup("pod", OTHER_UID, ContainerId("e" * 64)))
+    )
 
     assert OWNER == holder_of(nested, evidence(POD))
 
