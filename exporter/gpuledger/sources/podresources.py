@@ -73,6 +73,8 @@ class PodResourcesSource:
         code, details = error.code().name, " ".join((error.details() or "").split())
         if "No such file" in details:
             return f"{self._socket} does not exist: mount the host's {self._socket.parent} there"
+        if code == "UNAVAILABLE":
+            return f"no connection to {self._socket}: {details.rpartition(': ')[2]}; is the kubelet running?"
         if code == "DEADLINE_EXCEEDED":
             return f"no answer on {self._socket} within {self._timeout:g} s"
         return f"{code}: {details}"
