@@ -160,7 +160,8 @@ ANSWER(nvmlDeviceGetComputeInstanceId, unsigned int, compute_instance)
     }
 
 ANSWER_INDEXED(nvmlDeviceGetTemperature, nvmlTemperatureSensors_t, unsigned int, temperature)
-ANSWER_INDEXED(nvmlDeviceGetTemperatureThreshold, nvmlTemperatureThresholds_t, unsigned int, temperature_threshold)
+ANSWER_INDEXED(nvmlDeviceGetTemperatureThreshold, nvmlTemperatureThresholds_t, unsigned int,
+               temperature_threshold)
 ANSWER_INDEXED(nvmlDeviceGetClockInfo, nvmlClockType_t, unsigned int, clock)
 ANSWER_INDEXED(nvmlDeviceGetMaxClockInfo, nvmlClockType_t, unsigned int, clock_max)
 ANSWER_INDEXED(nvmlDeviceGetFanSpeed_v2, unsigned int, unsigned int, fan_speed)
@@ -264,9 +265,12 @@ nvmlReturn_t answer_nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, uns
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t answer_nvmlDeviceGetClock(nvmlDevice_t device, nvmlClockType_t type, nvmlClockId_t id, unsigned int *clock)
+nvmlReturn_t answer_nvmlDeviceGetClock(nvmlDevice_t device, nvmlClockType_t type, nvmlClockId_t id,
+                                       unsigned int *clock)
 {
-    return id == NVML_CLOCK_ID_CURRENT ? READ(device, clock, INDEX(type, 0, 0), clock) : NVML_ERROR_NOT_SUPPORTED;
+    if (id != NVML_CLOCK_ID_CURRENT)
+        return NVML_ERROR_NOT_SUPPORTED;
+    return READ(device, clock, INDEX(type, 0, 0), clock);
 }
 
 nvmlReturn_t answer_nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, nvmlMemoryErrorType_t type,
@@ -337,8 +341,8 @@ nvmlReturn_t answer_nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *
     if (sscanf(bus_id, "%x:%x:%x.0", &pci->domain, &pci->bus, &pci->device) != 3)
         return NVML_ERROR_NOT_SUPPORTED;
     snprintf(pci->busId, sizeof pci->busId, NVML_DEVICE_PCI_BUS_ID_FMT, NVML_DEVICE_PCI_BUS_ID_FMT_ARGS(pci));
-    snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "%04X:%02X:%02X.0", pci->domain & 0xFFFF, pci->bus & 0xFF,
-             pci->device & 0xFF);
+    snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, NVML_DEVICE_PCI_BUS_ID_LEGACY_FMT, pci->domain & 0xFFFF,
+             pci->bus & 0xFF, pci->device & 0xFF);
     READ(device, pci_device_id, 0, &pci->pciDeviceId);
     READ(device, pci_subsystem_id, 0, &pci->pciSubSystemId);
     return NVML_SUCCESS;

@@ -9,7 +9,8 @@ nvmlReturn_t answer_nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned in
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t answer_nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index, nvmlDevice_t *mig)
+nvmlReturn_t answer_nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index,
+                                                        nvmlDevice_t *mig)
 {
     unsigned int most;
     nvmlReturn_t result = READ(device, mig_devices_max, 0, &most);

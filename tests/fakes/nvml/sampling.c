@@ -147,7 +147,8 @@ static void add_up(Total *totals, size_t *count, const Sample *sample, uint64_t 
         total->use[i] += sample->use[i] * samples;
 }
 
-static size_t live_processes(nvmlDevice_t device, uint64_t after, nvmlProcessUtilizationSample_t *into, size_t room)
+static size_t live_processes(nvmlDevice_t device, uint64_t after, nvmlProcessUtilizationSample_t *into,
+                             size_t room)
 {
     static Total totals[MAX_SAMPLES];
     const struct History *history = device->history;

@@ -10,7 +10,8 @@ static const char *const READING_NAMES[] = {READINGS(AS_NAME) NULL};
 static const char *const TEXT_NAMES[] = {TEXTS(AS_NAME) NULL};
 static const char *const LIST_NAMES[] = {"compute", "graphics", "mps", NULL};
 static const char *const FAULT_NAMES[] = {"error", "hang", "delay", "latency", NULL};
-static const char *const TYPE_NAMES[] = {"double", "uint", "ulong", "ulonglong", "longlong", "int", "ushort", NULL};
+static const char *const TYPE_NAMES[] = {"double",   "uint", "ulong",  "ulonglong",
+                                         "longlong", "int",  "ushort", NULL};
 
 /* The line being read, for words to be taken off it and for complaints. */
 typedef struct {
@@ -123,8 +124,8 @@ static void parse_field(Line *line, State *state)
     field->type = (nvmlValueType_t)name_of(line, TYPE_NAMES);
     if (field->type == NVML_VALUE_TYPE_DOUBLE)
         field->value.dVal = decimal(line);
-    else if (*line->rest == '-')
-        field->value.sllVal = strtoll(word(line), NULL, 10);
+    else if (*line->rest == '-' && line->rest++)
+        field->value.sllVal = -(long long)number(line);
     else
         field->value.ullVal = number(line);
 }

@@ -270,12 +270,14 @@ class Scenario:
 
     def add_event(self, gpu: Gpu, xid: int) -> None:
         """Appends an XID of `gpu` with the next serial number."""
-        self.events.append(Event(serial=len(self.events) + 1, gpu=gpu.uuid, xid=xid))
+        last = max((event.serial for event in self.events), default=0)
+        self.events.append(Event(serial=last + 1, gpu=gpu.uuid, xid=xid))
 
     def write(self, path: Path) -> None:
         """Replaces the file at once, with a time of its own so that no change goes unseen."""
+        text = render_scenario(self)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            file.write(render_scenario(self))
+            file.write(text)
         now = time.time_ns()
         os.utime(file.name, ns=(now, now))
         Path(file.name).replace(path)
@@ -312,14 +314,15 @@ def _state_lines(device: Gpu | MigDevice) -> Iterator[str]:
         if isinstance(value, str):
             yield f"text {reading.name} {value}"
         elif isinstance(value, int):
-            yield f"value {reading.name} 0 {int(value)}"
+            yield f"value {reading.name} 0 {value}"
         elif isinstance(value, dict):
             for key, number in value.items():
                 index = ".".join(map(str, key)) if isinstance(key, tuple) else key
                 yield f"value {reading.name} {index} {number}"
     for key, found in device.fields.items():
         identity, scope = key if isinstance(key, tuple) else (key, 0)
-        yield f"field {identity} {scope} {found.type} {found.value}"
+        number = found.value if found.type == "double" else int(found.value)
+        yield f"field {identity} {scope} {found.type} {number}"
 
 
 def _gpu_lines(gpu: Gpu) -> Iterator[str]:

@@ -189,6 +189,7 @@ def test_lost_gpu_answers_nothing_while_others_do(play: Play) -> None:
         ("gpu GPU-1\nvalue mood 0 1\nend\n", ":2: unknown name: 'mood'"),
         ("gpu GPU-1\nvalue power 0.x 1\nend\n", ":2: not an index: 'x'"),
         ("gpu GPU-1\nfield 82 0 uint warm\nend\n", ":2: not an unsigned number: 'warm'"),
+        ("gpu GPU-1\nfield 82 0 int -cold\nend\n", ":2: not an unsigned number: 'cold'"),
         ("gpu GPU-1\nmetric - 2 high\nend\n", ":2: not a decimal number: 'high'"),
         ("gpu GPU-1\ntext name \nend\n", ":2: text is empty or too long: ''"),
         ("gpu GPU-1\n" + "mig MIG-1\n" * 9 + "end\n", ":10: the stand-in has no room for more of: 'gpu->migs'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from ctypes import byref, c_uint
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -236,22 +237,21 @@ def gpm(
 def test_gpm_tells_the_metrics_of_a_gpu(play: Play) -> None:
     play(Scenario(gpus=[Gpu(uuid="GPU-1", gpm={pynvml.NVML_GPM_METRIC_SM_UTIL: 71.5})]))
     told = gpm(
-        lambda sample: pynvml.nvmlGpmSampleGet(first_gpu(), sample),
+        partial(pynvml.nvmlGpmSampleGet, first_gpu()),
         pynvml.NVML_GPM_METRIC_SM_UTIL,
         pynvml.NVML_GPM_METRIC_SM_OCCUPANCY,
     )
     assert told == [(pynvml.NVML_SUCCESS, 71.5), (pynvml.NVML_ERROR_NOT_SUPPORTED, 0.0)]
 
 
-def test_gpm_tells_the_metrics_of_a_gpu_instance(play: Play) -> None:
+def test_gpm_tells_the_metrics_of_a_gpu_instance_apart(play: Play) -> None:
     mig = MigDevice(
         uuid="MIG-1", gpu_instance=3, compute_instance=0, metrics={pynvml.NVML_GPM_METRIC_SM_UTIL: 12}
     )
     play(Scenario(gpus=[Gpu(uuid="GPU-1", gpm={pynvml.NVML_GPM_METRIC_SM_UTIL: 50}, migs=[mig])]))
-    told = gpm(
-        lambda sample: pynvml.nvmlGpmMigSampleGet(first_gpu(), 3, sample), pynvml.NVML_GPM_METRIC_SM_UTIL
-    )
-    assert told == [(pynvml.NVML_SUCCESS, 12.0)]
+    takes = (pynvml.nvmlGpmSampleGet, lambda gpu, sample: pynvml.nvmlGpmMigSampleGet(gpu, 3, sample))
+    told = [gpm(partial(take, first_gpu()), pynvml.NVML_GPM_METRIC_SM_UTIL) for take in takes]
+    assert told == [[(pynvml.NVML_SUCCESS, 50.0)], [(pynvml.NVML_SUCCESS, 12.0)]]
 
 
 @pytest.mark.parametrize(("gpu", "supported"), [(h100(), 1), (Gpu(uuid="GPU-1"), 0)], ids=["h100", "without"])
@@ -263,10 +263,10 @@ def test_gpm_support_is_told(play: Play, gpu: Gpu, supported: int) -> None:
 def test_gpm_of_a_gpu_without_it_is_not_supported(play: Play) -> None:
     play(Scenario(gpus=[Gpu(uuid="GPU-1")]))
     with pytest.raises(pynvml.NVMLError_NotSupported):
-        gpm(lambda sample: pynvml.nvmlGpmSampleGet(first_gpu(), sample))
+        gpm(partial(pynvml.nvmlGpmSampleGet, first_gpu()))
 
 
 def test_gpm_of_another_version_is_a_mismatch(play: Play) -> None:
     play(Scenario(gpus=[h100()]))
     with pytest.raises(pynvml.NVMLError_ArgumentVersionMismatch):
-        gpm(lambda sample: pynvml.nvmlGpmSampleGet(first_gpu(), sample), version=2)
+        gpm(partial(pynvml.nvmlGpmSampleGet, first_gpu()), version=2)
