@@ -120,14 +120,16 @@ def prometheus(
     kubeconfig: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Prometheus]:
-    """A Prometheus that scrapes the exporter, with all that runs on a GPU, once every source has answered."""
+    """A Prometheus that scrapes the exporter, with all that runs on a GPU, once it has seen whose that is."""
     gpus.run(running.values(), [host_pid])
     folder = tmp_path_factory.mktemp("exporter")
     with (
         exporting(node, gpus, folder, f"--kubeconfig={kubeconfig}") as address,
         Prometheus(folder, {"gpuledger": address}) as prometheus,
     ):
-        prometheus.wait_for("gpuledger_source_up", lambda up: bool(up) and all(s.value == 1 for s in up))
+        rows = sum(len(gpus.devices_of(container)) for container in running.values())
+        owned = 'gpuledger_container_memory_used_bytes{workload!=""}'
+        prometheus.wait_for(owned, lambda samples: len(samples) == rows)
         yield prometheus
 
 

@@ -43,19 +43,22 @@ UNREQUESTED = {
 KINDS = {app: kind for app, (kind, _) in REQUESTED.items()} | UNREQUESTED
 
 
+def test_every_source_answers(prometheus: Prometheus) -> None:
+    samples = prometheus.wait_for("gpuledger_source_up", lambda samples: all(s.value for s in samples))
+    assert {s.labels["source"] for s in samples} >= {"kube", "nvml", "podresources"}
+
+
 @pytest.mark.parametrize(("app", "container"), KINDS, ids=[f"{app}/{container}" for app, container in KINDS])
 def test_use_is_booked_on_the_container_and_its_workload(
     prometheus: Prometheus, gpus: NodeGpus, running: Running, namespace: str, app: str, container: str
 ) -> None:
     used = running[app, container]
     owner = f'namespace="{namespace}",pod="{used.pod}",container="{container}"'
-    samples = prometheus.wait_for(f"gpuledger_container_memory_used_bytes{{{owner}}}")
+    workload = f'workload_kind="{KINDS[app, container]}",workload="{app}"'
+    samples = prometheus.wait_for(f"gpuledger_container_memory_used_bytes{{{owner},{workload}}}")
     memory = sum(map(memory_of, used.pids))
     assert {(gpu.uuid, mig.uuid if mig else ""): memory for gpu, mig in gpus.devices_of(used)} == {
         (s.labels["gpu_uuid"], s.labels.get("mig_uuid", "")): s.value for s in samples
-    }
-    assert {(KINDS[app, container], app)} == {
-        (s.labels["workload_kind"], s.labels["workload"]) for s in samples
     }
     processes = prometheus.query(f"gpuledger_container_processes{{{owner}}}")
     assert [len(used.pids)] * len(samples) == [s.value for s in processes]
