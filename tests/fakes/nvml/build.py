@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
@@ -125,13 +126,15 @@ def build_library(directory: Path = CACHE, *, omit: Collection[str] = ()) -> Pat
 def _compile(generated: dict[str, str], sources: list[Path], header: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=target.parent))
+    work.chmod(0o755)  # for exporters that run as another user
     for name, text in generated.items():
         (work / name).write_text(text)
     units = [work / "exports.c", *(source for source in sources if source.suffix == ".c")]
     # "-isystem": the header's own warnings are not ours.
     includes = [f"-I{work}", f"-I{SOURCES}", "-isystem", str(header.parent)]
-    subprocess.run(["gcc", *FLAGS, *includes, *map(str, units), "-o", str(work / LIBRARY)], check=True)
     try:
-        work.rename(target)
-    except OSError:  # another builder was faster
-        shutil.rmtree(work)
+        subprocess.run(["gcc", *FLAGS, *includes, *map(str, units), "-o", str(work / LIBRARY)], check=True)
+        with suppress(OSError):  # another builder was faster
+            work.rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)

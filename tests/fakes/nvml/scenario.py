@@ -278,9 +278,10 @@ class Scenario:
         text = render_scenario(self)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
             file.write(text)
-        now = time.time_ns()
-        os.utime(file.name, ns=(now, now))
-        Path(file.name).replace(path)
+        written, now = Path(file.name), time.time_ns()
+        written.chmod(0o644)  # for exporters that run as another user
+        os.utime(written, ns=(now, now))
+        written.replace(path)
 
 
 def render_scenario(scenario: Scenario) -> str:
