@@ -8,6 +8,7 @@ import msgspec
 class ExactRequest(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Devices of one class; `count` means something in the mode `ExactCount` alone, which is the default."""
 
+    name: str = ""
     device_class_name: str = ""
     allocation_mode: str = ""
     count: int = 1
@@ -17,7 +18,6 @@ class ExactRequest(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class DeviceRequest(ExactRequest, frozen=True, gc=False):
     """A request of a claim: `exactly` or `first_available` since v1beta2, flat fields in v1beta1."""
 
-    name: str = ""
     exactly: ExactRequest | None = None
     first_available: list[ExactRequest] = []
 

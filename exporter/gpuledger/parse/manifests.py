@@ -13,7 +13,6 @@ from gpuledger.parse.claimspec import ClaimSpec, ClaimStatus, ClaimTemplateSpec
 from gpuledger.parse.objectmeta import ObjectMeta
 from gpuledger.parse.podspec import Condition, Number, PodSpec, PodStatus
 
-
 _NO_STATUS = PodStatus()
 
 
@@ -190,6 +189,8 @@ def _of_kind(kind: str, value: dict[str, Any]) -> Iterator[KubeObject]:
     else:
         for path, template in _templates(value, ""):
             meta = _convert(value.get("metadata") or {}, ObjectMeta, "metadata")
+            if meta.controller and isinstance(value.get("spec"), dict) and value["spec"].get("replicas") == 0:
+                return  # an old revision, kept for a rollback
             own = _convert(template.get("metadata") or {}, ObjectMeta, f"{path}.metadata")
             spec_path = f"{path}.spec"
             yield PodManifest(kind, meta, own, spec_path, _convert(template["spec"], PodSpec, spec_path))

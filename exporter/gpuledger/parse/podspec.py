@@ -24,11 +24,11 @@ class _Part(msgspec.Struct, frozen=True, gc=False, rename=_api_name):
     """A part of an API object: fields that nobody reads are skipped, absent ones have the API's zero value."""
 
 
-class Present(_Part):
+class Present(_Part, frozen=True):
     """An object of which only the presence matters."""
 
 
-class Named(_Part):
+class Named(_Part, frozen=True):
     """An object of which only the name matters."""
 
     name: str = ""
@@ -37,14 +37,14 @@ class Named(_Part):
 # ---- containers ----
 
 
-class ResourceClaimRef(_Part):
+class ResourceClaimRef(_Part, frozen=True):
     """A container's use of one of the pod's resource claims."""
 
     name: str = ""
     request: str = ""
 
 
-class Resources(_Part):
+class Resources(_Part, frozen=True):
     """`resources` of a container or, without claims, of a pod."""
 
     limits: dict[str, Number] = {}
@@ -52,7 +52,7 @@ class Resources(_Part):
     claims: list[ResourceClaimRef] = []
 
 
-class EnvVar(_Part):
+class EnvVar(_Part, frozen=True):
     """An environment variable; one with `value_from` has no value that a manifest shows."""
 
     name: str = ""
@@ -60,20 +60,20 @@ class EnvVar(_Part):
     value_from: Present | None = None
 
 
-class Profile(_Part):
+class Profile(_Part, frozen=True):
     """A seccomp or AppArmor profile."""
 
     type: str = ""
 
 
-class Capabilities(_Part):
+class Capabilities(_Part, frozen=True):
     """Linux capabilities, without their `CAP_`."""
 
     add: list[str] = []
     drop: list[str] = []
 
 
-class SeLinuxOptions(_Part):
+class SeLinuxOptions(_Part, frozen=True):
     """The SELinux label that a container asks for."""
 
     user: str = ""
@@ -81,13 +81,13 @@ class SeLinuxOptions(_Part):
     type: str = ""
 
 
-class WindowsOptions(_Part):
+class WindowsOptions(_Part, frozen=True):
     """The Windows part of a security context."""
 
     host_process: bool = False
 
 
-class SecurityContext(_Part):
+class SecurityContext(_Part, frozen=True):
     """The security context of a container or of a pod: each lacks some of the fields."""
 
     privileged: bool = False
@@ -103,7 +103,7 @@ class SecurityContext(_Part):
     sysctls: list[Named] = []
 
 
-class VolumeMount(_Part):
+class VolumeMount(_Part, frozen=True):
     """Where a container sees a volume."""
 
     name: str = ""
@@ -111,18 +111,18 @@ class VolumeMount(_Part):
     read_only: bool = False
 
 
-class Port(_Part):
+class Port(_Part, frozen=True):
     """A port of a container."""
 
     container_port: int = 0
     host_port: int = 0
 
 
-class _HostTarget(_Part):
+class _HostTarget(_Part, frozen=True):
     host: str = ""
 
 
-class Handler(_Part):
+class Handler(_Part, frozen=True):
     """A probe or a lifecycle hook: only where it connects to."""
 
     http_get: _HostTarget | None = None
@@ -134,14 +134,14 @@ class Handler(_Part):
         return (self.http_get and self.http_get.host) or (self.tcp_socket and self.tcp_socket.host) or ""
 
 
-class Lifecycle(_Part):
+class Lifecycle(_Part, frozen=True):
     """Hooks at a container's start and end."""
 
     post_start: Handler | None = None
     pre_stop: Handler | None = None
 
 
-class Container(_Part):
+class Container(_Part, frozen=True):
     """A container of any kind; `restart_policy` is set on init containers alone (`Always`: a sidecar)."""
 
     name: str
@@ -164,13 +164,13 @@ class Container(_Part):
 # ---- the pod ----
 
 
-class HostPath(_Part):
+class HostPath(_Part, frozen=True):
     """A path of the node."""
 
     path: str = ""
 
 
-class Volume(_Part):
+class Volume(_Part, frozen=True):
     """A volume; each source that the restricted policy forbids has its field, `host_path` with its path."""
 
     name: str = ""
@@ -186,7 +186,7 @@ class Volume(_Part):
     secret: Present | None = None
 
 
-class PodResourceClaim(_Part):
+class PodResourceClaim(_Part, frozen=True):
     """A claim that a pod uses: by name, or made for it from a template."""
 
     name: str = ""
@@ -194,7 +194,7 @@ class PodResourceClaim(_Part):
     resource_claim_template_name: str = ""
 
 
-class PodSpec(_Part):
+class PodSpec(_Part, frozen=True):
     """`spec` of a pod or of a pod template."""
 
     containers: list[Container]
@@ -218,7 +218,7 @@ class PodSpec(_Part):
 # ---- status ----
 
 
-class Condition(_Part):
+class Condition(_Part, frozen=True):
     """An entry of `status.conditions`."""
 
     type: str = ""
@@ -227,35 +227,48 @@ class Condition(_Part):
     message: str = ""
 
 
-class ResourceHealth(_Part):
+class ResourceHealth(_Part, frozen=True):
     """The health of one device that a container was given (KEP-4680)."""
 
     resource_id: str = ""
     health: str = ""
 
 
-class ResourceStatus(_Part):
+class ResourceStatus(_Part, frozen=True):
     """The devices of one resource that a container was given."""
 
     name: str = ""
     resources: list[ResourceHealth] = []
 
 
-class ContainerStatus(_Part):
+class ContainerStatus(_Part, frozen=True):
     """What the kubelet says of a container."""
 
     name: str = ""
     allocated_resources_status: list[ResourceStatus] = []
 
 
-class ClaimStatus(_Part):
+class ClaimStatus(_Part, frozen=True):
     """The claim that was made for a pod's claim entry."""
 
     name: str = ""
     resource_claim_name: str = ""
 
 
-class PodStatus(_Part):
+class RequestMapping(_Part, frozen=True):
+    """An extended resource that a claim stands in for."""
+
+    resource_name: str = ""
+
+
+class ExtendedResourceClaimStatus(_Part, frozen=True):
+    """The claim that was made for the extended resources of a pod (KEP-5004)."""
+
+    resource_claim_name: str = ""
+    request_mappings: list[RequestMapping] = []
+
+
+class PodStatus(_Part, frozen=True):
     """`status` of a pod."""
 
     phase: str = ""
@@ -266,4 +279,4 @@ class PodStatus(_Part):
     init_container_statuses: list[ContainerStatus] = []
     ephemeral_container_statuses: list[ContainerStatus] = []
     resource_claim_statuses: list[ClaimStatus] = []
-    extended_resource_claim_status: ClaimStatus | None = None
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None

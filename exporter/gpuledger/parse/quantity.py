@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
 
@@ -37,3 +38,14 @@ def parse_quantity(text: str) -> Decimal:
     if exponent is not None:
         return Decimal(f"{number}e{exponent}")
     return Decimal(number) * _MULTIPLIERS[suffix]
+
+
+def parse_readable(quantities: Mapping[str, str | int | float]) -> dict[str, Decimal]:
+    """The quantities of a resource list that can be read; the others are left out."""
+    result = {}
+    for name, quantity in quantities.items():
+        try:
+            result[name] = parse_quantity(str(quantity))
+        except ValueError:
+            continue
+    return result

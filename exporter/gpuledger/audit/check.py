@@ -1,0 +1,72 @@
+"""What a check is: one declaration that its code, its documentation and every report are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuledger.audit.facts import ClusterFacts
+    from gpuledger.audit.finding import AuditedPod, Finding
+    from gpuledger.audit.subject import PodSubject
+    from gpuledger.parse.manifests import ResourceClaim, ResourceClaimTemplate
+
+
+class Severity(IntEnum):
+    """How bad a finding is; the order is that of `--min-severity`."""
+
+    INFO = 0
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+    CRITICAL = 4
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A place that a check flags: its field path, and the container where it is one's.
+
+    `severity` differs from the check's where this place is less bad.
+    """
+
+    path: str
+    detail: str = ""
+    container: str = ""
+    severity: Severity | None = None
+
+
+def _flags_nothing(_: object) -> Iterator[Hit]:
+    return iter(())
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check of pods, or of claims, or one that the node role makes at run time and that has no rule here.
+
+    `severity` is the worst that it gives before the cluster's facts are known; `judge` then has the last
+    word. `title` stands in report lines, `flags` says which fields make a finding. A finding is dropped where
+    a check in `covered_by` flagged the same place. `opt_in` checks run only when named, `of_failed` ones on
+    failed pods alone. GPU infrastructure is exempt from checks that flag what it is `expected` to do.
+    """
+
+    id: str
+    severity: Severity
+    pod_rule: Callable[[PodSubject], Iterator[Hit]] = _flags_nothing
+    _: KW_ONLY
+    title: str
+    flags: str
+    why: str
+    remediation: str
+    references: tuple[str, ...]
+    claim_rule: Callable[[ResourceClaim | ResourceClaimTemplate], Iterator[Hit]] = _flags_nothing
+    judge: Callable[[ClusterFacts, AuditedPod, Finding], Severity] | None = None
+    covered_by: tuple[str, ...] = ()
+    expected: bool = False
+    opt_in: bool = False
+    of_failed: bool = False
+    at_runtime: bool = False

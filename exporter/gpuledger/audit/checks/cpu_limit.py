@@ -1,0 +1,29 @@
+"""A container without a CPU limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gpuledger.audit.check import Check, Hit, Severity
+from gpuledger.audit.subject import PodSubject
+
+
+@partial(
+    Check,
+    "cpu-limit",
+    Severity.INFO,
+    title="no CPU limit",
+    flags="resources.limits.cpu missing or 0 in containers and sidecars (info in init containers)"
+    " where spec.resources sets none either",
+    why="A container without a CPU limit may take all spare CPU. Whether that is bad is disputed: limits"
+    " throttle even on idle nodes, and requests already protect the others.",
+    remediation="Set a CPU request; set a limit where nodes are shared with others who need steady latency.",
+    references=("https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",),
+)
+def cpu_limit(pod: PodSubject) -> Iterator[Hit]:
+    """Ephemeral containers can't have limits; an init container is gone before it hurts long."""
+    for container in pod.containers:
+        if container.kind != "ephemeral" and not pod.has_limit(container, "cpu"):
+            severity = Severity.INFO if container.kind == "init" else None
+            yield Hit(f"{container.path}.resources.limits.cpu", "", container.name, severity)

@@ -1,0 +1,33 @@
+"""A pod mounts device nodes, or the sockets that hand devices out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gpuledger.audit.check import Check, Hit, Severity
+from gpuledger.audit.subject import PodSubject, is_device_path
+
+
+@partial(
+    Check,
+    "gpu-device-hostpath",
+    Severity.HIGH,
+    title="hostPath to GPU devices",
+    flags="hostPath to /, /dev, GPU device nodes, /run/nvidia, CDI specs, kubelet plugin sockets, container"
+    " runtime sockets or MPS pipes",
+    why="Device nodes from the host are used without an allocation; CDI specs and the kubelet's plugin"
+    " sockets decide which GPUs other pods get; a container runtime's socket is the node itself; an MPS"
+    " pipe joins other clients.",
+    remediation="Remove the volume and request the GPU as a resource.",
+    references=("https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",),
+    covered_by=("gpu-volume-bypass",),
+    expected=True,
+)
+def gpu_device_hostpath(pod: PodSubject) -> Iterator[Hit]:
+    """A volume that nobody mounts does no harm yet."""
+    for index, volume in enumerate(pod.spec.volumes):
+        if volume.host_path and is_device_path(volume.host_path.path):
+            path = pod.path(f"volumes[{index}].hostPath")
+            severity = None if any(pod.mounts(volume.name)) else Severity.LOW
+            yield Hit(path, pod.host_path_detail(volume), severity=severity)

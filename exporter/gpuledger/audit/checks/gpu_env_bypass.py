@@ -1,0 +1,52 @@
+"""A container is given GPUs by its environment, past the device plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gpuledger.audit.check import Check, Hit, Severity
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.finding import AuditedPod, Finding
+from gpuledger.audit.subject import VISIBLE_DEVICES, PodSubject, visible_devices
+
+
+def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
+    if finding.severity is not Severity.HIGH:
+        return finding.severity
+    verdict = facts.posture_evidence.posture().environment
+    return {"open": Severity.CRITICAL, "closed": Severity.LOW}.get(verdict, finding.severity)
+
+
+@partial(
+    Check,
+    "gpu-env-bypass",
+    Severity.HIGH,
+    title="GPU access by environment without a request",
+    flags="env NVIDIA_VISIBLE_DEVICES other than empty, void or none in a container that asks for no GPU",
+    why="The container toolkit honours NVIDIA_VISIBLE_DEVICES of any pod by default: the container uses GPUs"
+    " that the scheduler gave to others, and no quota or request shows it. Values from a ConfigMap or"
+    " Secret, and those baked into images, can't be seen in a manifest.",
+    remediation="Remove the variable and request the GPU as a resource. Close the way for everybody by"
+    " ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED=false on the container toolkit.",
+    references=(
+        "https://github.com/NVIDIA/k8s-device-plugin/issues/61",
+        "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/security.html",
+    ),
+    judge=_judge,
+    expected=True,
+)
+def gpu_env_bypass(pod: PodSubject) -> Iterator[Hit]:
+    """Literal devices are a bypass; devices from elsewhere may be one."""
+    for container in pod.containers:
+        if container.asks:
+            continue
+        if devices := visible_devices(container.spec):
+            index = container.env_index(VISIBLE_DEVICES)
+            yield Hit(f"{container.path}.env[{index}]", f"{VISIBLE_DEVICES}={devices}", container.name)
+        elif any(variable.name == VISIBLE_DEVICES and variable.value_from for variable in container.spec.env):
+            detail = f"{VISIBLE_DEVICES} is set from elsewhere: unknown"
+            yield Hit(f"{container.path}.env", detail, container.name, Severity.INFO)
+        elif container.spec.env_from:
+            detail = f"envFrom may set {VISIBLE_DEVICES}: unknown"
+            yield Hit(f"{container.path}.envFrom", detail, container.name, Severity.INFO)

@@ -1,0 +1,40 @@
+"""A container that asks for GPUs also names devices in its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gpuledger.audit.check import Check, Hit, Severity
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.finding import AuditedPod, Finding
+from gpuledger.audit.subject import VISIBLE_DEVICES, PodSubject, visible_devices
+
+
+def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
+    closed = facts.posture_evidence.posture().environment == "closed"
+    return Severity.LOW if closed else finding.severity
+
+
+@partial(
+    Check,
+    "gpu-env-override",
+    Severity.MEDIUM,
+    title="NVIDIA_VISIBLE_DEVICES beside a GPU request",
+    flags="env NVIDIA_VISIBLE_DEVICES other than empty, void or none in a container that asks for a GPU",
+    why="The device plugin sets the same variable to the device that was allocated. Which of the two wins"
+    " depends on the versions of kubelet and runtime: the container may see other GPUs than its own.",
+    remediation="Remove the variable: the device plugin sets it.",
+    references=(
+        "https://github.com/NVIDIA/nvidia-container-toolkit/issues/27",
+        "https://github.com/NVIDIA/k8s-device-plugin/issues/87",
+    ),
+    judge=_judge,
+)
+def gpu_env_override(pod: PodSubject) -> Iterator[Hit]:
+    """Only literal values: what comes from elsewhere may well be void."""
+    for container in pod.containers:
+        devices = visible_devices(container.spec)
+        if devices and container.asks:
+            index = container.env_index(VISIBLE_DEVICES)
+            yield Hit(f"{container.path}.env[{index}]", f"{VISIBLE_DEVICES}={devices}", container.name)

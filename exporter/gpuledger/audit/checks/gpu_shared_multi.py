@@ -1,0 +1,44 @@
+"""A container asks for several shares of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gpuledger.audit.check import Check, Hit, Severity
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.finding import AuditedPod, Finding
+from gpuledger.audit.subject import PodSubject
+from gpuledger.core.resources import gpu_resource_kind
+from gpuledger.parse.quantity import parse_readable
+
+
+def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity:
+    """Several plain GPUs are shares only where the node says that it shares them."""
+    return Severity.MEDIUM if facts.inventory.sharing(pod.node) else finding.severity
+
+
+@partial(
+    Check,
+    "gpu-shared-multi",
+    Severity.MEDIUM,
+    title="several shares of a GPU",
+    flags="more than one of a *.shared resource, or of whole GPUs on a node whose label"
+    " nvidia.com/gpu.sharing-strategy is not none",
+    why="A share is a place in the queue, not a part of the GPU: two shares give no more compute or memory than"
+    " one, may both lie on the same card, and keep others out.",
+    remediation="Ask for one share, or for a whole GPU; failRequestsGreaterThanOne makes the device plugin refuse"
+    " more.",
+    references=("https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus",),
+    judge=_judge,
+)
+def gpu_shared_multi(pod: PodSubject) -> Iterator[Hit]:
+    """Plain resources are worth nothing until the node is known."""
+    for container in pod.containers:
+        limits = parse_readable(container.spec.resources.limits)
+        for name in container.gpus:
+            kind = gpu_resource_kind(name, pod.context.also)
+            if kind in ("shared", "whole") and limits.get(name, 0) > 1:
+                severity = None if kind == "shared" else Severity.INFO
+                path = f"{container.path}.resources.limits[{name}]"
+                yield Hit(path, f"{limits[name]} {name}", container.name, severity)

@@ -1,0 +1,42 @@
+"""A container holds the capability that the container toolkit takes for privilege."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gpuledger.audit.check import Check, Hit, Severity
+from gpuledger.audit.podsecurity import capability
+from gpuledger.audit.subject import PodSubject
+
+
+@partial(
+    Check,
+    "gpu-sys-admin",
+    Severity.HIGH,
+    title="SYS_ADMIN opens every GPU",
+    flags="securityContext.capabilities.add with SYS_ADMIN or ALL",
+    why="The container toolkit takes a container with CAP_SYS_ADMIN for a privileged one: it may then name"
+    " any GPU in its environment, even where unprivileged containers may not. The capability also all but"
+    " removes the boundary between container and host.",
+    remediation="Drop the capability. Profilers that need performance counters work without it once"
+    " NVreg_RestrictProfilingToAdminUsers=0 is set for the driver.",
+    references=(
+        "https://github.com/NVIDIA/nvidia-container-toolkit",
+        "https://kubernetes.io/docs/concepts/security/pod-security-standards/",
+    ),
+    covered_by=("gpu-privileged",),
+    expected=True,
+)
+def gpu_sys_admin(pod: PodSubject) -> Iterator[Hit]:
+    """One finding for each container."""
+    for container in pod.containers:
+        added = [
+            name for name in container.spec.security_context.capabilities.add if capability(name) in _TAKEN
+        ]
+        if added:
+            path = f"{container.path}.securityContext.capabilities.add"
+            yield Hit(path, f"adds {', '.join(added)}", container.name)
+
+
+_TAKEN = ("SYS_ADMIN", "ALL")

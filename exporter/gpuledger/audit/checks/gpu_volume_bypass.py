@@ -1,0 +1,39 @@
+"""A container is given GPUs by the name of a mounted /dev/null, past the device plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gpuledger.audit.check import Check, Hit, Severity
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.finding import AuditedPod, Finding
+from gpuledger.audit.subject import PodSubject, is_device_mount
+
+
+def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
+    closed = facts.posture_evidence.posture().volume_mount == "closed"
+    return Severity.MEDIUM if closed else finding.severity
+
+
+@partial(
+    Check,
+    "gpu-volume-bypass",
+    Severity.CRITICAL,
+    title="GPU access by a /dev/null mount",
+    flags="hostPath /dev/null mounted below /var/run/nvidia-container-devices",
+    why="Where the container toolkit accepts devices as volume mounts (part of NVIDIA's own hardening recipe),"
+    " such a mount names a GPU and the container gets it, whatever the scheduler allocated.",
+    remediation="Remove the mount and request the GPU as a resource; forbid hostPath volumes by admission"
+    " control.",
+    references=("https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/security.html",),
+    judge=_judge,
+    expected=True,
+)
+def gpu_volume_bypass(pod: PodSubject) -> Iterator[Hit]:
+    """The mount is flagged, as the volume alone does nothing."""
+    host_paths = {volume.name: volume.host_path.path for volume in pod.spec.volumes if volume.host_path}
+    for container in pod.containers:
+        for index, mount in enumerate(container.spec.volume_mounts):
+            if is_device_mount(mount, host_paths):
+                yield Hit(f"{container.path}.volumeMounts[{index}]", mount.mount_path, container.name)

@@ -1,0 +1,29 @@
+"""A container without the boundary that makes it one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from gpuledger.audit.check import Check, Hit, Severity
+from gpuledger.audit.subject import PodSubject
+
+
+@partial(
+    Check,
+    "privileged",
+    Severity.HIGH,
+    title="privileged container",
+    flags="securityContext.privileged: true",
+    why="A privileged container is root on its node. This is the Pod Security Standards' control Privileged"
+    " Containers.",
+    remediation="Remove privileged; add the single capabilities or devices that are needed.",
+    references=("https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline",),
+    covered_by=("gpu-privileged",),
+    expected=True,
+)
+def privileged(pod: PodSubject) -> Iterator[Hit]:
+    """One finding for each container."""
+    for container in pod.containers:
+        if container.spec.security_context.privileged:
+            yield Hit(f"{container.path}.securityContext.privileged", "", container.name)

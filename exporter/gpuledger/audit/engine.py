@@ -1,0 +1,144 @@
+"""Runs the checks over one object after the other, and collects what they tell of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from gpuledger.audit.annotations import annotated_reason
+from gpuledger.audit.check import Check, Hit
+from gpuledger.audit.claims import claims_of
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.finding import AuditedPod, Finding
+from gpuledger.audit.infrastructure import image_role, infrastructure_role
+from gpuledger.audit.subject import AuditContext, asks_for_gpu, subject_of, waiting_for, ways_to_gpu
+from gpuledger.core.model import NOTHING
+from gpuledger.parse.manifests import KubeObject, PodManifest, ResourceClaim, ResourceClaimTemplate
+from gpuledger.parse.workload import workload_of
+
+
+@dataclass(slots=True)
+class Audit:
+    """An audit of GPU pods by `checks`: of those that ask for a GPU or reach one, or with `every_pod` of all.
+
+    `namespace` narrows what is audited, not what is counted. Without `reach`, pods that don't ask are left out.
+    """
+
+    checks: Sequence[Check]
+    context: AuditContext
+    namespace: str = ""
+    every_pod: bool = False
+    reach: bool = True
+    facts: ClusterFacts = field(default_factory=ClusterFacts)
+    _seen: set[int] = field(default_factory=set)
+
+    def take(self, item: KubeObject) -> AuditedPod | None:
+        """Audit an object; None where there is nothing to audit, or it was audited before."""
+        self.facts.observe(item)
+        if isinstance(item, PodManifest):
+            return self._ended_pod(item) if item.terminal else self._pod(item)
+        if isinstance(item, ResourceClaim | ResourceClaimTemplate):
+            return self._claim(item)
+        return None
+
+    def _pod(self, manifest: PodManifest) -> AuditedPod | None:
+        asks = asks_for_gpu(manifest, self.context.also)
+        reach = tuple(ways_to_gpu(manifest)) if self.reach else ()
+        chosen = asks or reach or self.every_pod or (self.reach and _is_gpu_stack(manifest))
+        if not chosen or self._is_repeated(manifest):
+            return None
+        pod = subject_of(manifest, self.context)
+        # A controller that a cluster runs holds nothing itself: its pods do.
+        gpus = pod.gpu_requests if asks and (manifest.kind == "Pod" or not manifest.meta.uid) else NOTHING
+        if manifest.spec.node_name:
+            self.facts.inventory.add_requests(manifest.spec.node_name, gpus)
+        if self.namespace not in ("", manifest.namespace):
+            return None
+        hits = [(check, hit) for check in self.checks if not check.of_failed for hit in check.pod_rule(pod)]
+        return _audited(manifest, hits, gpus, reach)
+
+    def _ended_pod(self, manifest: PodManifest) -> AuditedPod | None:
+        """A pod that has ended holds nothing; what is left to say is why it failed."""
+        if manifest.status.phase != "Failed" or self.namespace not in ("", manifest.namespace):
+            return None
+        pod = subject_of(manifest, self.context)
+        hits = [(check, hit) for check in self.checks if check.of_failed for hit in check.pod_rule(pod)]
+        return _audited(manifest, hits, NOTHING, ()) if hits and not self._is_repeated(manifest) else None
+
+    def _claim(self, claim: ResourceClaim | ResourceClaimTemplate) -> AuditedPod | None:
+        meta = claim.metadata
+        namespace = meta.namespace or "default"
+        hits = [(check, hit) for check in self.checks for hit in check.claim_rule(claim)]
+        if not hits or self.namespace not in ("", namespace):
+            return None
+        workload = workload_of(meta, claim.kind)
+        return AuditedPod(
+            namespace=namespace,
+            name=meta.name,
+            kind=claim.kind,
+            workload_kind=workload.kind,
+            workload=workload.name,
+            uid=meta.uid,
+            findings=_findings(hits, NOTHING if meta.uid else meta.annotations or NOTHING, ""),
+        )
+
+    def _is_repeated(self, manifest: PodManifest) -> bool:
+        """Whether this very object was audited before: dumps overlap, files are named twice."""
+        if not manifest.meta.uid:
+            return False
+        key = hash((manifest.meta.uid, manifest.path))
+        repeated = key in self._seen
+        self._seen.add(key)
+        return repeated
+
+
+Hits = Sequence[tuple[Check, Hit]]
+
+
+def _audited(
+    manifest: PodManifest, hits: Hits, gpus: Mapping[str, Decimal], reach: tuple[str, ...]
+) -> AuditedPod:
+    workload = workload_of(manifest.meta, manifest.kind)
+    role = infrastructure_role(manifest.namespace, workload, manifest.spec) if hits else ""
+    # A tenant writes the annotations of live objects: only a file, which somebody reviews, may excuse itself.
+    annotations = (
+        NOTHING if manifest.meta.uid else {**(manifest.meta.annotations or {}), **manifest.annotations}
+    )
+    return AuditedPod(
+        namespace=manifest.namespace,
+        name=manifest.meta.name or "?",
+        kind=manifest.kind,
+        workload_kind=workload.kind,
+        workload=workload.name,
+        uid=manifest.meta.uid,
+        node=manifest.spec.node_name,
+        pending=waiting_for(manifest),
+        gpus=dict(gpus),
+        claims=claims_of(manifest),
+        reach=reach,
+        findings=_findings(hits, annotations, role),
+    )
+
+
+def _findings(hits: Hits, annotations: Mapping[str, str], role: str) -> tuple[Finding, ...]:
+    places = {(check.id, hit.path) for check, hit in hits}
+    return tuple(
+        Finding(
+            check=check.id,
+            severity=check.severity if hit.severity is None else hit.severity,
+            path=hit.path,
+            detail=hit.detail,
+            container=hit.container,
+            exempt=(check.expected and role and f"expected of GPU infrastructure ({role})")
+            or annotated_reason(annotations, check.id, hit.container),
+        )
+        for check, hit in hits
+        if not any((other, hit.path) in places for other in check.covered_by)
+    )
+
+
+def _is_gpu_stack(manifest: PodManifest) -> bool:
+    return any(
+        image_role(container.image) for container in (*manifest.spec.containers, *manifest.spec.init_containers)
+    )

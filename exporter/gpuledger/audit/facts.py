@@ -1,0 +1,46 @@
+"""What the whole cluster tells about its pods, known only once every object was seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpuledger.audit.claims import ClaimBook
+from gpuledger.audit.inventory import InventoryBook
+from gpuledger.audit.posture import PostureEvidence
+from gpuledger.parse.manifests import (
+    KubeObject,
+    Namespace,
+    Node,
+    PodManifest,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceQuota,
+)
+
+_ADMIN_ACCESS = ("resource.kubernetes.io/admin-access", "resource.k8s.io/admin-access")
+
+
+@dataclass(slots=True)
+class ClusterFacts:
+    """Collected object by object; the judgement of findings reads it."""
+
+    inventory: InventoryBook = field(default_factory=InventoryBook)
+    claims: ClaimBook = field(default_factory=ClaimBook)
+    posture_evidence: PostureEvidence = field(default_factory=PostureEvidence)
+    admin_namespaces: set[str] = field(default_factory=set)
+    """Namespaces that an administrator labelled for admin access to devices."""
+
+    def observe(self, item: KubeObject) -> None:
+        """Take note of what an object tells about others."""
+        if isinstance(item, PodManifest):
+            self.posture_evidence.observe(item.namespace, item.spec)
+        elif isinstance(item, Node):
+            self.inventory.add_node(item)
+        elif isinstance(item, ResourceQuota):
+            self.inventory.add_quota(item)
+        elif isinstance(item, ResourceClaim | ResourceClaimTemplate):
+            self.claims.add(item)
+        elif isinstance(item, Namespace):
+            labels = item.metadata.labels or {}
+            if any(labels.get(name) == "true" for name in _ADMIN_ACCESS):
+                self.admin_namespaces.add(item.metadata.name)
