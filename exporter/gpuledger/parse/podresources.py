@@ -43,7 +43,7 @@ def parse_list(reply: bytes) -> tuple[Allocation, ...]:
 
 
 def parse_allocatable(reply: bytes) -> Mapping[str, int]:
-    """Healthy GPUs (slices, shares) per resource in an AllocatableResourcesResponse; raises ValueError.
+    """GPUs (slices, shares) that may be allocated, in an AllocatableResourcesResponse; raises ValueError.
 
     The kubelet repeats a device for each NUMA node that it is near to; it counts once.
     """
