@@ -47,8 +47,13 @@ class Daemon:
 
     def _listening(self) -> list[tuple[str, int]]:
         assert self.process.poll() is None, f"ended with {self.process.returncode}; log:\n{self.log()}"
-        connections = psutil.Process(self.process.pid).net_connections("tcp")
+        connections = self._program().net_connections("tcp")
         return [(c.laddr.ip, c.laddr.port) for c in connections if c.status == psutil.CONN_LISTEN]
+
+    def _program(self) -> psutil.Process:
+        """The program itself, where the command is another (unshare, …) that starts it."""
+        started = psutil.Process(self.process.pid)
+        return (started, *started.children(recursive=True))[-1]
 
     def log(self) -> str:
         """Return what the program has written to stdout and stderr."""
@@ -56,7 +61,8 @@ class Daemon:
 
     def stop(self, timeout: float = 10) -> int:
         """Send SIGTERM and return the exit code; kills it and fails where that takes over `timeout` seconds."""
-        self.process.terminate()
+        if self.process.poll() is None:
+            self._program().terminate()
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired as error:

@@ -40,8 +40,8 @@ class Target:
 class Prometheus:
     """A Prometheus of one of VERSIONS that scrapes `targets` (job name to host:port) while its context lasts.
 
-    `scrape` holds further fields of every scrape configuration (`scrape_protocols`, `basic_auth`, …); `rules`
-    are rule files. Storage, configuration and log lie in `folder`.
+    `scrape` holds further fields of a job's scrape configuration (`scrape_protocols`, `basic_auth`, …) by its
+    name; `rules` are rule files. Storage, configuration and log lie in `folder`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Prometheus:
         *,
         version: str = VERSIONS[-1],
         interval: str = "1s",
-        scrape: Mapping[str, Any] | None = None,
+        scrape: Mapping[str, Mapping[str, Any]] | None = None,
         rules: Sequence[Path] = (),
     ) -> None:
         self._folder = folder
@@ -68,7 +68,7 @@ class Prometheus:
                     "job_name": job,
                     "static_configs": [{"targets": [address]}],
                     "honor_labels": True,
-                    **(scrape or {}),
+                    **(scrape or {}).get(job, {}),
                 }
                 for job, address in targets.items()
             ],

@@ -1,0 +1,19 @@
+"""The node that all tests of this folder share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from e2e.rig import Rig, running_rig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A test that changes the node changes what is its own."""
+    with running_rig(tmp_path_factory.mktemp) as rig:
+        yield rig

@@ -1,0 +1,36 @@
+"""What a scrape said, looked at as Prometheus would: series by name and labels."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tools.prometheus import Sample
+
+PREFIX = "gpuledger_"
+
+
+class Exposition:
+    """A scrape's text, parsed; names stand without the `gpuledger_` prefix."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._samples: dict[str, list[Sample]] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                name = sample.name.removeprefix(PREFIX)
+                self._samples.setdefault(name, []).append(Sample(sample.labels, float(sample.value)))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all series that are there."""
+        return frozenset(self._samples)
+
+    def series(self, name: str, **labels: str) -> list[Sample]:
+        """The series of that name with these labels, whatever others they have."""
+        return [s for s in self._samples.get(name, []) if labels.items() <= s.labels.items()]
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """The one series' value, None where there is none; fails on several."""
+        found = self.series(name, **labels)
+        assert len(found) <= 1, found
+        return found[0].value if found else None
