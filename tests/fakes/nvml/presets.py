@@ -55,6 +55,8 @@ def h100(index: int = 0) -> Gpu:
             pynvml.NVML_GPM_METRIC_SM_OCCUPANCY: 38.25,
             pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL: 44.0,
             pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL: 35.5,
+            pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC: 1200.0,
+            pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC: 3400.0,
         },
     )
     _place(gpu, index)
@@ -199,8 +201,8 @@ def _add_pcie(gpu: Gpu, *, generation: int) -> None:
     gpu.pcie_width = gpu.pcie_width_max = 16
     gpu.pcie_replays = 0
     gpu.pcie_throughput = {pynvml.NVML_PCIE_UTIL_TX_BYTES: 120_000, pynvml.NVML_PCIE_UTIL_RX_BYTES: 340_000}
-    gpu.fields[pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES] = FieldValue(value=7_000_000_000)
-    gpu.fields[pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES] = FieldValue(value=9_000_000_000)
+    gpu.fields[pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES] = FieldValue(value=3_020_371_496, type="uint")
+    gpu.fields[pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES] = FieldValue(value=3_893_142_392, type="uint")
 
 
 def _add_nvlinks(gpu: Gpu, *, links: int, version: int) -> None:

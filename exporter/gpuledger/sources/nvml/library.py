@@ -92,7 +92,7 @@ def attempt(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None
     """The call's answer, or None where NVML has none, for calls whose failure has no consequence."""
     try:
         return call(*args, **kwargs)
-    except pynvml.NVMLError:
+    except (pynvml.NVMLError, UnicodeDecodeError):
         return None
 
 

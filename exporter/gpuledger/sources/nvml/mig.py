@@ -39,8 +39,11 @@ class MigDevices:
         self._meters: dict[MigUuid, GpmMeter] = {}
 
     def refresh(self) -> None:
-        """See which devices there are."""
-        self._slices = {found.instance: found for found in self._find()}
+        """See which devices there are; when the driver does not tell, those known before stand."""
+        count = self._calls.ask("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, self._calls.handle)
+        if count is None:
+            return
+        self._slices = {found.instance: found for found in self._find(count)}
         self._looked_for = set(self._slices)
         self._meter_instances()
 
@@ -60,6 +63,7 @@ class MigDevices:
                 memory = read_memory(found.calls, self._values, "mig_memory_used_bytes")
             except GpuLostError:
                 del self._slices[found.instance]
+                self._looked_for.discard(found.instance)
                 continue
             devices.append(MigDevice(found.uuid, found.profile, *found.instance, memory, ratios))
         return tuple(devices)
@@ -69,11 +73,9 @@ class MigDevices:
         for meter in self._meters.values():
             meter.close()
 
-    def _find(self) -> Iterator[_Slice]:
-        parent = self._calls.handle
-        count = self._calls.ask("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0
+    def _find(self, count: int) -> Iterator[_Slice]:
         for index in range(count):
-            handle = attempt(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, index)
+            handle = attempt(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, self._calls.handle, index)
             if handle is None:
                 continue
             uuid = attempt(pynvml.nvmlDeviceGetUUID, handle)
@@ -93,7 +95,7 @@ class MigDevices:
         for uuid in self._meters.keys() - alone.keys():
             self._meters.pop(uuid).close()
         for uuid in alone.keys() - self._meters.keys():
-            meter = self._calls.ask("GPM samples", GpmMeter, self._calls, alone[uuid].instance[0])
+            meter = self._calls.ask("GPM samples", GpmMeter, self._calls, self._values, alone[uuid].instance[0])
             if meter is not None:
                 self._meters[uuid] = meter
 

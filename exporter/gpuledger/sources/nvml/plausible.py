@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from typing import TypeAlias
 
 Series: TypeAlias = tuple[str, tuple[str, ...]]
 """A metric of the catalogue without its prefix, and the labels after those of the GPU."""
 
-_FLAG = (0.0, 1.0)
+RATIO = FLAG = (0.0, 1.0)
 
 _BOUNDS_BY_UNIT = {
     "celsius": (-50.0, 200.0),
     "watts": (0.0, 10e3),
     "hertz": (0.0, 20e9),
-    "ratio": (0.0, 1.0),
+    "ratio": RATIO,
     "total": (0.0, 2.0**53),  # the last integer that a sample can hold exactly
 }
 
 _BOUNDS = {
-    "gpu_busy_seconds_total": (0.0, 1.0),  # what arrives are ratios, sample by sample
     "gpu_fan_speed_ratio": (0.0, 2.0),  # nvml.h: may exceed 100 % of the noise tolerance speed
     "gpu_performance_state": (0.0, 15.0),
     "gpu_pcie_link_generation": (1.0, 16.0),
@@ -33,9 +33,10 @@ _BOUNDS = {
 }
 
 
+@cache
 def bounds(name: str) -> tuple[float, float]:
     """The least and the greatest value that a metric can have; one whose name tells no unit is a flag."""
-    return _BOUNDS.get(name) or _BOUNDS_BY_UNIT.get(name.rpartition("_")[2], _FLAG)
+    return _BOUNDS.get(name) or _BOUNDS_BY_UNIT.get(name.rpartition("_")[2], FLAG)
 
 
 class Values:
@@ -44,7 +45,6 @@ class Values:
     def __init__(self, dropped: Counter[str]) -> None:
         self.dropped = dropped
         self._values: dict[Series, float] = {}
-        self._bounds: dict[str, tuple[float, float]] = {}
 
     def put(self, series: Series, value: float | None) -> None:
         """Take in a value; None, as well as what is implausible, makes the series absent."""
@@ -58,10 +58,10 @@ class Values:
         for series in every:
             self._values.pop(series, None)
 
-    def is_plausible(self, name: str, value: float) -> bool:
-        """Whether the metric can have this value; that it cannot is counted."""
-        known = self._bounds.get(name) or self._bounds.setdefault(name, bounds(name))
-        if known[0] <= value <= known[1]:
+    def is_plausible(self, name: str, value: float, limits: tuple[float, float] | None = None) -> bool:
+        """Whether this can be: within `limits`, or else what the metric can have. If not, it is counted."""
+        least, greatest = limits or bounds(name)
+        if least <= value <= greatest:
             return True
         self.dropped[name] += 1
         return False

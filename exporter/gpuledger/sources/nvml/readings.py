@@ -51,17 +51,13 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """One field of nvmlDeviceGetFieldValues, which answers all of them in one call in each slow round.
-
-    `counts_bytes` refuses a 32-bit counter: a link fills that faster than anybody looks.
-    """
+    """One field of nvmlDeviceGetFieldValues, which answers all of them in one call in each slow round."""
 
     name: str
     field_id: int
     labels: tuple[str, ...] = ()
     scope: int = 0
     unit: Unit = float
-    counts_bytes: bool = False
 
     @property
     def series(self) -> Series:
@@ -251,8 +247,6 @@ FIELDS = (
     Field("gpu_retired_pages", pynvml.NVML_FI_DEV_RETIRED_DBE, ("double_bit_ecc",)),
     Field("gpu_retired_pages_pending", pynvml.NVML_FI_DEV_RETIRED_PENDING),
     Field("gpu_recovery_action", pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION),
-    Field("gpu_pcie_transmitted_bytes_total", pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, counts_bytes=True),
-    Field("gpu_pcie_received_bytes_total", pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES, counts_bytes=True),
     Field("gpu_nvlink_errors_total", pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, ("crc_flit",)),
     Field("gpu_nvlink_errors_total", pynvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL, ("crc_data",)),
     Field("gpu_nvlink_errors_total", pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL, ("replay",)),

@@ -9,16 +9,17 @@ import pynvml
 
 from gpuledger.core.model import ProcessSample
 from gpuledger.sources.nvml.library import Calls, Handle
-from gpuledger.sources.nvml.plausible import Values
+from gpuledger.sources.nvml.plausible import RATIO, Values
 
 Sample: TypeAlias = tuple[int, int, float]
 """The driver's wall clock in microseconds, PID (0 for the GPU as a whole) and ratio."""
 
-_MICRO = 1e-6
+MICROSECONDS = 1_000_000
+"""In a second."""
 
-MARGIN = 1_000_000
-"""Microseconds: how far back the first look goes (all the way would be history from before our time), and how
-far ahead of our clock a sample may be stamped."""
+MARGIN = 1 * MICROSECONDS
+"""How far back the first look goes (all the way would be history from before our time), and how far ahead of
+our clock a sample may be stamped."""
 
 
 class SampleBuffer:
@@ -35,7 +36,7 @@ class SampleBuffer:
 
     def read(self, now: float) -> list[Sample] | None:
         """The samples since the last look, oldest first; None where there is no buffer or no answer."""
-        latest = round(now / _MICRO) + MARGIN
+        latest = round(now * MICROSECONDS) + MARGIN
         if self._last_seen is None or self._last_seen > latest:  # the first look, or the clock was set back
             self._last_seen = latest - 2 * MARGIN
         since = self._last_seen
@@ -45,7 +46,7 @@ class SampleBuffer:
         fresh = sorted(sample for sample in samples if since < sample[0] <= latest)
         if fresh:
             self._last_seen = fresh[-1][0]
-        return [sample for sample in fresh if self._values.is_plausible(self._name, sample[2])]
+        return [sample for sample in fresh if self._values.is_plausible(self._name, sample[2], RATIO)]
 
 
 class UseSamples:
@@ -58,14 +59,14 @@ class UseSamples:
     def of_gpu(self, now: float) -> tuple[tuple[float, float], ...] | None:
         """How busy the GPU was: (Unix time, ratio)."""
         samples = self._gpu.read(now)
-        return None if samples is None else tuple((stamp * _MICRO, ratio) for stamp, _, ratio in samples)
+        return None if samples is None else tuple((stamp / MICROSECONDS, ratio) for stamp, _, ratio in samples)
 
     def of_processes(self, now: float) -> tuple[ProcessSample, ...] | None:
         """SM use of those processes that were not idle."""
         samples = self._processes.read(now)
         if samples is None:
             return None
-        return tuple(ProcessSample(pid, stamp * _MICRO, ratio) for stamp, pid, ratio in samples if pid)
+        return tuple(ProcessSample(pid, stamp / MICROSECONDS, ratio) for stamp, pid, ratio in samples if pid)
 
 
 def _gpu_samples(handle: Handle, since: int) -> list[Sample]:

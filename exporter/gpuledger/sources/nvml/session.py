@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pynvml
 
 from gpuledger.core.model import Gpu, GpuReading, MigUuid, ProcessUse
-from gpuledger.sources.nvml.gpm import METRICS, GpmMeter, has_gpm
+from gpuledger.sources.nvml.gpm import RATIOS, TOTALS, GpmMeter, has_gpm
 from gpuledger.sources.nvml.library import Calls, Handle
 from gpuledger.sources.nvml.memory import memory_v2, read_memory
 from gpuledger.sources.nvml.mig import MigDevices
@@ -18,7 +18,8 @@ from gpuledger.sources.nvml.processes import LISTS, read_processes
 from gpuledger.sources.nvml.samples import UseSamples
 from gpuledger.sources.nvml.table import Table
 
-_GPM_METRICS = tuple(f"gpu_{name}" for name in METRICS)
+_GPM_NAMES = (*RATIOS, *TOTALS)
+_GPM_METRICS = tuple(f"gpu_{name}" for name in _GPM_NAMES)
 
 _METRICS_BY_CALL: Mapping[Hashable, tuple[str, ...]] = {
     "gpu_mig_enabled": ("gpu_mig_enabled",),
@@ -26,7 +27,7 @@ _METRICS_BY_CALL: Mapping[Hashable, tuple[str, ...]] = {
     ("memory", memory_v2): ("gpu_memory_reserved_bytes",),
     "process_sm_utilization_ratio": ("process_sm_utilization_ratio",),
     "GPM": _GPM_METRICS,
-    **{name: (f"gpu_{name}",) for name in METRICS},
+    **{name: (f"gpu_{name}",) for name in _GPM_NAMES},
 }
 """What is missing where a call outside the table is refused."""
 
@@ -64,7 +65,7 @@ class Session:
         """Read what changes rarely, and find the MIG devices."""
         self._table.read_slow()
         if self._meter is None and has_gpm(self.calls):
-            self._meter = self.calls.ask("GPM samples", GpmMeter, self.calls)
+            self._meter = self.calls.ask("GPM samples", GpmMeter, self.calls, self._values)
         if self._mig is not None:
             self._mig.refresh()
 
@@ -100,9 +101,9 @@ class Session:
 
     def _read_gpm(self, uptime: float) -> None:
         if self._meter is not None:
-            ratios = self._meter.read(uptime)
-            for name in METRICS:
-                self._values.put((f"gpu_{name}", ()), ratios.get(name))
+            measured = self._meter.read(uptime)
+            for name in _GPM_NAMES:
+                self._values.put((f"gpu_{name}", ()), measured.get(name))
 
     def _read_processes(self) -> tuple[ProcessUse, ...] | None:
         merged = read_processes(self.calls)

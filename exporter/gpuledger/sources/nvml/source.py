@@ -93,10 +93,10 @@ class NvmlSource:
             self._take_in(Gpu(index, uuid, attempt(pynvml.nvmlDeviceGetMinorNumber, handle)), handle, count)
         if not self._devices and set(failed.values()) == {pynvml.NVML_ERROR_UNKNOWN}:
             raise unreachable()
-        for device in map(self._devices.__getitem__, unlisted):
-            if (
-                failed.pop(device.gpu.index, None) is None
-            ):  # else it is this one, and its own calls tell how it is
+        for uuid in unlisted:
+            device = self._devices[uuid]
+            # an index that gives no handle is this GPU's own: its calls tell how it is
+            if failed.pop(device.gpu.index, None) is None:
                 device.lose()
         self._nameless = sorted(failed)
 

@@ -79,7 +79,5 @@ class Table:
         if told.nvmlReturn != pynvml.NVML_SUCCESS:
             self._calls.judge(field, told.nvmlReturn)
             return None
-        if field.counts_bytes and told.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT:
-            self._calls.refused.add(field)
-            return None
-        return field.unit(getattr(told.value, _UNION_MEMBERS[told.valueType]))
+        member = _UNION_MEMBERS.get(told.valueType)
+        return None if member is None else field.unit(getattr(told.value, member))
