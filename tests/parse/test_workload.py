@@ -205,7 +205,13 @@ def test_a_job_itself_tells_for_sure(owner: str | None, workload: Workload) -> N
             id="just-short-enough-to-be-whole",
         ),
         pytest.param("nightly-29934305-rs69m", Workload("CronJob", "nightly", inferred=True), id="cronjob"),
+        pytest.param(
+            "nightly-1796062440-rs69m",
+            Workload("CronJob", "nightly", inferred=True),
+            id="cronjob-before-kubernetes-1.21",
+        ),
         pytest.param("sweep-20261130-rs69m", None, id="job-named-after-a-day"),
+        pytest.param("sweep-1000000000-rs69m", None, id="job-named-after-a-round-number"),
         pytest.param("finetune-xkff6", None, id="job-or-daemonset"),
         pytest.param("notebook-0", None, id="statefulset"),
         pytest.param("web-56d5cc849-ftvja", None, id="suffix-with-a-vowel"),
