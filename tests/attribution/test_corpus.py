@@ -20,6 +20,8 @@ CAPTURED = "containerd-cgroupfs-v1"
 """The node that was captured whole, with what its API and its kubelet answered at that moment."""
 PODS = parse_pod_list((KUBE / "api-pods-node1.json").read_bytes()).items
 
+LLM, EVAL = "llm-server-df7f55ddd", "nightly-eval-29934305-rs69m"
+
 
 def owners(evidence: Evidence) -> dict[int, str]:
     facts = evidence.facts or {}
@@ -61,16 +63,13 @@ def test_what_the_kubelet_allocated_is_booked_on_the_same_names() -> None:
 
     live = live_allocations(allocations, evidence.pods, api_is_current=True)
 
-    assert sorted(f"{a.device_id} {render_holder(allocation_owner(a, evidence))}" for a in live) == [
-        "GPU-aaaaaaaa-0000-4000-8000-000000000000 ml-training/finetune-xkff6/trainer Job/finetune",
-        "GPU-bbbbbbbb-0000-4000-8000-000000000001 ml-training/crashy/c Pod/crashy",
-        "GPU-dddddddd-0000-4000-8000-000000000003 research/notebook-0/jupyter StatefulSet/notebook",
-        "GPU-eeeeeeee-0000-4000-8000-000000000006 research/debug-shell/sh Pod/debug-shell",
-        "GPU-eeeeeeee-0000-4000-8000-000000000007 ml-training/finetune-xkff6/trainer Job/finetune",
-        "GPU-ffffffff-0000-4000-8000-000000000005::0 inference/llm-server-df7f55ddd-mtt5x/server "
-        "Deployment/llm-server",
-        "GPU-ffffffff-0000-4000-8000-000000000005::2 inference/llm-server-df7f55ddd-ftvjq/server "
-        "Deployment/llm-server",
-        "MIG-11111111-2222-5333-8444-000000000001 ml-training/nightly-eval-29934305-rs69m/eval "
-        "CronJob/nightly-eval?",
-    ]
+    assert {a.device_id: render_holder(allocation_owner(a, evidence)) for a in live} == {
+        "GPU-aaaaaaaa-0000-4000-8000-000000000000": "ml-training/finetune-xkff6/trainer Job/finetune",
+        "GPU-bbbbbbbb-0000-4000-8000-000000000001": "ml-training/crashy/c Pod/crashy",
+        "GPU-dddddddd-0000-4000-8000-000000000003": "research/notebook-0/jupyter StatefulSet/notebook",
+        "GPU-eeeeeeee-0000-4000-8000-000000000006": "research/debug-shell/sh Pod/debug-shell",
+        "GPU-eeeeeeee-0000-4000-8000-000000000007": "ml-training/finetune-xkff6/trainer Job/finetune",
+        "GPU-ffffffff-0000-4000-8000-000000000005::0": f"inference/{LLM}-mtt5x/server Deployment/llm-server",
+        "GPU-ffffffff-0000-4000-8000-000000000005::2": f"inference/{LLM}-ftvjq/server Deployment/llm-server",
+        "MIG-11111111-2222-5333-8444-000000000001": f"ml-training/{EVAL}/eval CronJob/nightly-eval?",
+    }
