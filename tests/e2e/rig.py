@@ -65,7 +65,7 @@ def running_rig(new_folder: Callable[[str], Path]) -> Iterator[Rig]:
             for version in VERSIONS
         }
         for prometheus in prometheuses.values():
-            prometheus.wait_for(f"count(gpuledger_build_info) == {len(prometheus.targets())}")
+            prometheus.wait_for(f"count(gpuledger_build_info) == {len(prometheus.jobs)}")
         yield Rig(world=world, node=node, prometheuses=prometheuses, gpus=scenario.gpus, mig=mig)
 
 

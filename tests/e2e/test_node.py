@@ -163,7 +163,7 @@ def test_a_pod_that_ends_is_gone_within_a_cycle_and_its_counters_a_little_later(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_prometheus_hasabsent_to_complain_of(rig: Rig, version: str) -> None:
+def test_prometheus_has_nothing_to_complain_of(rig: Rig, version: str) -> None:
     prometheus = rig.prometheuses[version]
     assert {("up", "")} == {(target.health, target.error) for target in prometheus.targets()}
     assert not prometheus.complaints()

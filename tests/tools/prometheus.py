@@ -54,6 +54,7 @@ class Prometheus:
         scrape: Mapping[str, Mapping[str, Any]] | None = None,
         rules: Sequence[Path] = (),
     ) -> None:
+        self.jobs = tuple(targets)
         self._folder = folder
         self._version = version
         self._config = {
