@@ -38,11 +38,12 @@ _FOREVER = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request that came in; `headers` has lower-case names."""
+    """A request that came in, at a steady time; `headers` has lower-case names."""
 
     path: str
     query: dict[str, str]
     headers: dict[str, str]
+    at: float = field(default_factory=time.monotonic)
 
     @property
     def watch(self) -> bool:
@@ -163,6 +164,14 @@ class ApiServer:
         path.write_text(yaml.safe_dump(config))
         return path
 
+    def lists(self) -> list[Asked]:
+        """The lists that were asked for, page by page."""
+        return [asked for asked in self.requests if a_list(asked)]
+
+    def watches(self) -> list[Asked]:
+        """The watches that were asked for."""
+        return [asked for asked in self.requests if a_watch(asked)]
+
     def fault_for(self, asked: Asked) -> Fault:
         for fault in self.faults:
             if fault.times > 0 and fault.where(asked):
@@ -272,11 +281,14 @@ class _Handler(BaseHTTPRequestHandler):
             version = store.version
             yield from ({"type": "ADDED", "object": obj} for obj in store.objects(scope))
         bookmark_at = time.monotonic() + self.server.api.bookmark_seconds
-        while (now := time.monotonic()) < ends_at and not closing.is_set():
+        while (now := time.monotonic()) < ends_at and not closing.is_set() and self._is_connected():
             try:
                 changes = store.since(version)
             except ExpiredError:
-                yield {"type": "ERROR", "object": _status(410, f"too old resource version: {version}")}
+                yield {
+                    "type": "ERROR",
+                    "object": _status(410, f"too old resource version: {version} ({store.compacted})"),
+                }
                 return
             events = [change.event(scope) for change in changes]
             yield from filter(None, events)
@@ -286,6 +298,15 @@ class _Handler(BaseHTTPRequestHandler):
                 bookmark_at = now + self.server.api.bookmark_seconds
             with store.changed:
                 store.changed.wait_for(lambda: store.version > version, 0.05)  # noqa: B023 - called at once
+
+    def _is_connected(self) -> bool:
+        try:
+            # The plain socket's recv, because TLS does not peek.
+            return socket.socket.recv(self.connection, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
 
     def _refuse(self, status: int) -> None:
         self._answer(json.dumps(_status(status, _REASONS.get(status, "InternalError"))).encode(), status)

@@ -60,7 +60,7 @@ class ApiStore:
         self.version = 100
         self._objects: dict[tuple[str, str, str], Object] = {}
         self._changes: list[Change] = []
-        self._compacted = 0
+        self.compacted = 0
         self._kinds: dict[str, str] = {}
         self._pages: dict[str, tuple[int, list[Object]]] = {}
 
@@ -86,7 +86,7 @@ class ApiStore:
     def compact(self) -> None:
         """Forget all history: a watch or a page from before now is answered 410."""
         with self.changed:
-            self._compacted = self.version
+            self.compacted = self.version
             self._changes.clear()
             self._pages.clear()
 
@@ -109,7 +109,8 @@ class ApiStore:
             page, rest = (left[:limit], left[limit:]) if limit else (left, [])
             meta: Object = {"resourceVersion": str(version)}
             if rest:
-                start = f"/{rest[0]['metadata'].get('namespace', '')}/{rest[0]['metadata']['name']}\0"
+                last = page[-1]["metadata"]
+                start = f"/{last.get('namespace', '')}/{last['name']}\0"
                 raw = json.dumps({"v": "meta.k8s.io/v1", "rv": version, "start": start}).encode()
                 meta["continue"] = base64.urlsafe_b64encode(raw).decode().rstrip("=")
                 meta["remainingItemCount"] = len(rest)
@@ -125,7 +126,7 @@ class ApiStore:
     def since(self, version: int) -> list[Change]:
         """Changes after `version`; raises ExpiredError."""
         with self.changed:
-            if version < self._compacted:
+            if version < self.compacted:
                 raise ExpiredError
             return [change for change in self._changes if change.version > version]
 

@@ -29,6 +29,7 @@ KEEPALIVE = (
 """Socket options that find a peer which has vanished within a minute, where client-go takes three."""
 
 _CONNECT_SECONDS = 3.0
+_SILENCE_SECONDS = 10.0
 _CHUNK_BYTES = 64 * 2**10
 _MAX_BODY_BYTES = 256 * 2**20
 # etcd takes objects of up to 1.5 MiB, unless somebody raised that.
@@ -66,12 +67,11 @@ class Endpoint:
 class Connection:
     """Asks one API server; `load` reads where it is and who asks, again whenever the credentials are refused.
 
-    One thread asks, of whose answers each may be silent for `silence` seconds; another may hang up.
+    One thread asks; another may hang up.
     """
 
-    def __init__(self, load: Callable[[], Endpoint], silence: float = 10.0) -> None:
+    def __init__(self, load: Callable[[], Endpoint]) -> None:
         self._load = load
-        self._silence = silence
         self._sockets = _Sockets()
         self._endpoint = self._find()
 
@@ -80,16 +80,14 @@ class Connection:
         old, self._endpoint = self._endpoint, self._find()
         old.pools.clear()
 
-    def get(
-        self, path: str, query: Mapping[str, str], *, seconds: float, silence: float | None = None
-    ) -> Answer:
-        """Ask for `path`; raises ApiError for what is no success.
+    def get(self, path: str, query: Mapping[str, str], *, seconds: float, quiet: bool = False) -> Answer:
+        """Ask for `path`; the answer may take `seconds`. Raises ApiError for what is no success.
 
-        The whole answer may take `seconds`; once begun, it may be silent for `silence` of them.
+        Silence is given up on sooner, unless the answer is one that is `quiet` by nature once it has begun.
         """
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip", **self._endpoint.headers()}
         try:
-            response = self._request(path, query, headers)
+            response = self._request(path, query, headers, min(seconds, _SILENCE_SECONDS))
         except _http_error() as error:
             raise ApiError(f"GET {path}: {one_line(error)}") from error
         except ValueError as error:
@@ -99,8 +97,8 @@ class Connection:
         if response.status != _OK:
             with answer:
                 raise answer.refusal()
-        if silence is not None:
-            self._sockets.allow_silence(silence)
+        if quiet:
+            self._sockets.allow_silence(seconds)
         return answer
 
     def hang_up(self) -> None:
@@ -117,7 +115,9 @@ class Connection:
         pool.ConnectionCls = _registering(cast("type[HTTPConnection]", pool.ConnectionCls), self._sockets.add)
         return endpoint
 
-    def _request(self, path: str, query: Mapping[str, str], headers: Mapping[str, str]) -> HTTPResponse:
+    def _request(
+        self, path: str, query: Mapping[str, str], headers: Mapping[str, str], silence: float
+    ) -> HTTPResponse:
         from urllib3 import Timeout  # noqa: PLC0415 - as in _http_error
 
         response = self._endpoint.pools.request(
@@ -125,7 +125,7 @@ class Connection:
             self._endpoint.url + path,
             fields=query,
             headers=headers,
-            timeout=Timeout(connect=_CONNECT_SECONDS, read=self._silence),
+            timeout=Timeout(connect=_CONNECT_SECONDS, read=silence),
             preload_content=False,
             redirect=False,
             retries=False,  # urllib3 would sleep through a Retry-After, deaf to the end of this process

@@ -152,7 +152,7 @@ class ListWatch(Generic[T]):
             "resourceVersion": self._version or "",
             "timeoutSeconds": str(self._pace.watch),
         }
-        with self._connection.get(self._collection.path, query, seconds=patience, silence=patience) as answer:
+        with self._connection.get(self._collection.path, query, seconds=patience, quiet=True) as answer:
             self._alive()
             for line in answer.lines():
                 self._take(_understood(self._collection.parse_event, line))

@@ -1,0 +1,197 @@
+"""List and watch against a server that refuses, talks nonsense, falls silent or is not there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fakes.apiserver import ApiServer, Fault, a_list, a_watch
+from fakes.podwatch import NODE, eventually, following, gpu_pod, names, pod, synced
+from gpuledger.sources import kubehttp
+from gpuledger.sources.listwatch import Pace
+
+if TYPE_CHECKING:
+    from gpuledger.core.model import Pod
+    from gpuledger.sources.kubehttp import Connection
+
+
+@pytest.mark.parametrize("status", [403, 404, 429, 500, 503, 504])
+@pytest.mark.parametrize("where", [a_list, a_watch])
+def test_a_refusal_is_told_and_survived(
+    server: ApiServer, connection: Connection, status: int, where: Any
+) -> None:
+    server.add(pod("a"))
+    server.faults.append(Fault(where, times=3, status=status))
+    with following(connection) as source:
+        eventually(3, lambda: source.health().failures)
+        eventually({"a"}, lambda: names(source))
+        synced(source)
+
+
+def test_while_the_server_refuses_the_error_says_what_and_what_to_do(
+    server: ApiServer, connection: Connection
+) -> None:
+    server.faults.append(Fault(times=10_000, status=403))
+    with following(connection) as source:
+        advice = "bind the role that the deployment comes with to this service account"
+        eventually(f"GET /api/v1/pods: 403: Forbidden; {advice}", lambda: source.health().error)
+        assert (False, None) == (source.health().up, source.health().last_success)
+
+
+def test_waits_grow_up_to_their_bound(server: ApiServer, connection: Connection) -> None:
+    server.faults.append(Fault(a_list, times=6, status=500))
+    with following(connection, Pace(backoff=0.1, backoff_max=0.4)) as source:
+        synced(source)
+    times = [asked.at for asked in server.lists()]
+    waits = [later - earlier for earlier, later in pairwise(times)]
+    for bound, wait in zip([0.1, 0.2, 0.4, 0.4, 0.4, 0.4], waits, strict=True):
+        assert bound / 2 <= wait <= bound + 0.5
+
+
+def test_the_server_is_left_alone_for_as_long_as_it_asks(server: ApiServer, connection: Connection) -> None:
+    server.faults.append(Fault(a_list, status=429, retry_after="1"))
+    with following(connection) as source:
+        synced(source)
+    first, second = server.lists()
+    assert 1.0 <= second.at - first.at < 2.0
+
+
+def test_a_retry_after_that_is_a_date_is_no_reason_to_fail(server: ApiServer, connection: Connection) -> None:
+    server.faults.append(Fault(a_list, status=503, retry_after="Wed, 21 Oct 2026 07:28:00 GMT"))
+    with following(connection) as source:
+        synced(source)
+
+
+# ---- what the server says is nonsense ----
+
+
+def test_a_malformed_pod_costs_only_itself(server: ApiServer, connection: Connection) -> None:
+    server.add(pod("a"))
+    server.add({**pod("b"), "spec": {"nodeName": NODE, "containers": "none"}})
+    with following(connection) as source:
+        eventually({"a"}, lambda: names(source))
+        server.add({**pod("c"), "spec": {"nodeName": NODE, "containers": 5}})
+        server.add(pod("d"))
+        eventually({"a", "d"}, lambda: names(source))
+        assert (2, 0) == (source.malformed(), source.health().failures)
+
+
+@pytest.mark.parametrize("where", [a_list, a_watch])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"<html>\n<body>captive portal</body>\n</html>\n", id="a-page-for-people"),
+        pytest.param(b'{"kind":"Status","code":500}\n', id="a-status-with-200"),
+        pytest.param(b"", id="nothing"),
+    ],
+)
+def test_an_answer_that_is_none_is_told_and_asked_for_again(
+    server: ApiServer, connection: Connection, where: Any, body: bytes
+) -> None:
+    server.add(pod("a"))
+    server.faults.append(Fault(where, body=body))
+    with following(connection) as source:
+        eventually(1, lambda: source.health().failures)
+        eventually({"a"}, lambda: names(source))
+        synced(source)
+
+
+def test_an_answer_without_end_is_given_up(
+    server: ApiServer, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubehttp, "_MAX_BODY_BYTES", 10_000)
+    monkeypatch.setattr(kubehttp, "_MAX_LINE_BYTES", 10_000)
+    server.faults += [Fault(a_list, body=b" " * 100_000), Fault(a_watch, body=b" " * 100_000)]
+    errors = set()
+    with following(connection, Pace(backoff=0.2)) as source:
+        while source.health().failures < 2:
+            errors.add(source.health().error.partition(";")[0])
+            time.sleep(0.01)
+        errors.add(source.health().error.partition(";")[0])
+    assert {
+        "",
+        "GET /api/v1/pods: the answer is larger than 10000 bytes",
+        "GET /api/v1/pods: a line is longer than 10000 bytes",
+    } == errors
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(a_list, then="cut"), id="cut-before-the-body"),
+        pytest.param(Fault(a_list, after=80, then="cut"), id="cut-within-the-body"),
+        pytest.param(Fault(a_list, delay=3600.0), id="no-answer"),
+        pytest.param(Fault(a_list, then="silence", after=80), id="silence-within-the-body"),
+        pytest.param(Fault(a_list, then="drip"), id="drips"),
+    ],
+)
+def test_a_list_that_does_not_arrive_is_given_up_and_asked_for_again(
+    server: ApiServer, connection: Connection, fault: Fault
+) -> None:
+    server.add(pod("a"))
+    server.faults.append(fault)
+    with following(connection, Pace(answer=0.5, backoff=0.02)) as source:
+        eventually({"a"}, lambda: names(source))
+        assert 1 == source.health().failures
+
+
+# ---- outages ----
+
+
+def test_what_is_known_outlives_an_outage_and_catches_up_after_it(
+    server: ApiServer, connection: Connection
+) -> None:
+    gone = server.add(pod("goes"))
+    server.add(pod("stays"))
+    with following(connection) as source:
+        eventually({"goes", "stays"}, lambda: names(source))
+        server.refuse()
+        eventually("down", lambda: "up" if source.health().up else "down")
+        before = source.health().last_success
+        server.delete(gone)
+        server.add(pod("comes"))
+        time.sleep(0.3)
+        assert {"goes", "stays"} == names(source)
+        assert (False, before) == (source.health().up, source.health().last_success)
+        assert "Connection refused" in source.health().error
+        server.accept()
+        eventually({"stays", "comes"}, lambda: names(source))
+        synced(source)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_cut_connections_leave_nothing_behind(server: ApiServer, connection: Connection) -> None:
+    with following(connection) as source:
+        eventually(1, lambda: len(server.watches()))
+        threads, files = threading.active_count(), open_files()
+        for number in range(20):
+            server.cut()
+            eventually(2 + number, lambda: len(server.watches()))
+        eventually(threads, threading.active_count)
+        eventually(files, open_files)
+        synced(source)
+
+
+def test_a_fault_of_our_own_does_not_end_the_watch(
+    server: ApiServer, connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    def relevant(_: Pod) -> bool:
+        raise KeyError(next(faults))
+
+    faults = iter(["once"])
+    job = server.add(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j-29934305", "namespace": "ml"}}
+    )
+    server.add(gpu_pod("a", job))
+    with following(connection, relevant=relevant) as source:
+        eventually({"a"}, lambda: names(source))
+        eventually(2, lambda: len(server.lists()))
+    assert "kube: unexpected failure" in caplog.text
