@@ -15,7 +15,7 @@ import pytest
 
 from fakes.nvml.build import build_library
 from fakes.nvml.environment import environment, read_calls
-from fakes.nvml.presets import MIB, h100
+from fakes.nvml.presets import MIB, a100_mig, h100
 from fakes.nvml.presets import node as h100_node
 from fakes.nvml.scenario import Process, Scenario
 
@@ -154,6 +154,17 @@ def test_what_is_refused_or_static_is_asked_once(library: Path, busy_h100: Scena
         assert 5 * calls[1][slow] == calls[40][slow]
     for fast in ("nvmlDeviceGetPowerUsage", "nvmlDeviceGetMemoryInfo_v2"):
         assert 40 * calls[1][fast] == calls[40][fast]
+
+
+def test_an_instance_that_is_no_device_is_looked_for_once(library: Path, tmp_path: Path) -> None:
+    gpu = a100_mig()
+    looks = {}
+    for process in (None, Process(pid=7, memory=1, gpu_instance=99, compute_instance=0)):
+        gpu.processes = [process] if process else []
+        read(library, Scenario(gpus=[gpu]), tmp_path, cycles := 5 + len(gpu.processes))
+        looks[process is not None] = read_calls(tmp_path / f"calls-{cycles}")["nvmlDeviceGetMaxMigDeviceCount"]
+
+    assert looks[False] + 1 == looks[True]
 
 
 def test_a_cycle_makes_few_calls(library: Path, tmp_path: Path) -> None:

@@ -76,6 +76,31 @@ def test_what_a_gpu_refused_is_asked_again_of_a_new_handle(node: GpuNode) -> Non
     assert {(): 1.0} == node.read_gpu(after=SLOW).values["gpu_power_watts"]
 
 
+def test_a_gpu_that_is_back_is_told_of_in_full(node: GpuNode) -> None:
+    other, gpu = h100(0), h100(1)
+    node.has(other, gpu)
+    node.read()
+    before = node.read(after=6)
+    gpu.lost = True
+    node.change()
+    node.read(after=1)
+    gpu.lost = False
+    node.change()
+    node.read(after=3)
+
+    assert before.gpus[1].values.keys() == node.read(after=1).gpus[1].values.keys()
+
+
+def test_a_gpu_whose_name_is_no_text_has_none(node: GpuNode) -> None:
+    node.has(h100(0), h100(1))
+    garbled = node.scenario_file.read_bytes().replace(b"NVIDIA H100", b"\xff\xfe", 1)
+    node.scenario_file.write_bytes(garbled)
+    first, second = node.read().gpus
+
+    assert first.up
+    assert ("model" in first.info, "model" in second.info) == (False, True)
+
+
 def test_a_gpu_taken_out_stays_listed_as_down(node: GpuNode) -> None:
     kept, removed = h100(0), h100(1)
     node.has(kept, removed)
@@ -146,6 +171,15 @@ def test_unknown_error_on_every_call_needs_a_restart(node: GpuNode, *, worked_be
     node.change()
     with pytest.raises(SourceError, match="daemon-reload") as raised:
         node.read(after=1)
+
+    assert raised.value.restart
+
+
+def test_unknown_error_instead_of_every_handle_needs_a_restart(node: GpuNode) -> None:
+    node.scenario.faults = [fails(pynvml.NVML_ERROR_UNKNOWN, call="nvmlDeviceGetHandleByIndex")]
+    node.has(h100(0), h100(1))
+    with pytest.raises(SourceError, match="restart") as raised:
+        node.read()
 
     assert raised.value.restart
 

@@ -67,6 +67,7 @@ def test_no_new_sample_is_idleness(node: GpuNode, gpu: Gpu) -> None:
     reading = node.read_gpu()
 
     assert ((), ()) == (reading.process_samples, reading.busy_samples)
+    assert "gpu_busy_seconds_total" not in reading.unsupported
 
 
 def test_under_mig_there_is_no_buffer(node: GpuNode) -> None:

@@ -119,11 +119,40 @@ def test_a_lost_gpu_keeps_no_other_from_being_watched_and_is_watched_once_it_is_
     assert [event(gpu, 31)] == watch.told()
 
 
-def test_a_gpu_that_spoils_its_event_set_is_left_out(node: GpuNode, watch: Watch) -> None:
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_UNKNOWN, pynvml.NVML_ERROR_GPU_IS_LOST])
+def test_a_gpu_that_cannot_be_registered_is_left_out(node: GpuNode, watch: Watch, code: int) -> None:
     spoiler, gpu = h100(0), h100(1)
-    node.scenario.faults = fails("nvmlDeviceRegisterEvents", pynvml.NVML_ERROR_UNKNOWN, spoiler)
+    node.scenario.faults = fails("nvmlDeviceRegisterEvents", code, spoiler)
     node.has(spoiler, gpu)
     watch.until_watched(gpu)
+
+
+def test_the_next_event_set_is_made_at_once(node: GpuNode) -> None:
+    gpu = h100()
+    node.has(gpu)
+    told: Queue[XidEvent] = Queue()
+
+    def fail_the_next_wait(event: XidEvent) -> None:
+        told.put(event)
+        node.scenario.faults = [
+            *fails("nvmlEventSetWait", pynvml.NVML_ERROR_GPU_IS_LOST),
+            Fault(call="nvmlEventSetCreate", kind="hang"),  # until the first fault is over
+        ]
+        node.change()
+
+    watcher = XidWatcher(fail_the_next_wait, clock=lambda: NOW, retry_period=60)
+    watcher.start()
+    for xid in (31, 48):
+        time.sleep(0.4)
+        node.scenario.faults = []
+        node.change()
+        time.sleep(0.2)
+        node.scenario.add_event(gpu, xid)
+        node.change()
+        assert event(gpu, xid) == told.get(timeout=PATIENCE_SECONDS)
+    node.scenario.faults = []
+    node.change()
+    watcher.stop()
 
 
 def test_a_gpu_lost_while_it_is_watched_ends_nothing(node: GpuNode, watch: Watch) -> None:

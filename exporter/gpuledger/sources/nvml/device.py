@@ -29,7 +29,7 @@ class Device:
     def __init__(self, gpu: Gpu, clocks: Clocks, slow: Cadence, dropped: Counter[str]) -> None:
         self.gpu = gpu
         self.heard: bool | None = None
-        """Whether it said anything but "Unknown Error" in the last cycle; None when it was not asked."""
+        """Whether it said anything but "Unknown Error" in the last cycle; None when it is lost."""
         self._info: dict[str, str] = {}
         self._clocks = clocks
         self._slow = slow
@@ -57,7 +57,6 @@ class Device:
             if self._session is not None:
                 return self._read(self._session)
         except GpuLostError:
-            self.heard = True
             self.lose()
         return GpuReading(self.gpu, up=False, info=self._info)
 
