@@ -39,7 +39,7 @@ class ClaimBook:
 
 
 def claims_of(manifest: PodManifest) -> tuple[str, ...]:
-    """The names of a pod's claims, from its spec and status; those that are yet to be made by their template."""
+    """The names of a pod's claims, from its spec and status; of one yet to be made, its template's."""
     status = manifest.status
     made = {claim.name: claim.resource_claim_name for claim in status.resource_claim_statuses}
     names = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gpuledger.audit.claims import ClaimBook
 from gpuledger.audit.inventory import InventoryBook
-from gpuledger.audit.posture import PostureEvidence
+from gpuledger.audit.posture import Posture
 from gpuledger.parse.manifests import (
     KubeObject,
     Namespace,
@@ -26,14 +26,14 @@ class ClusterFacts:
 
     inventory: InventoryBook = field(default_factory=InventoryBook)
     claims: ClaimBook = field(default_factory=ClaimBook)
-    posture_evidence: PostureEvidence = field(default_factory=PostureEvidence)
+    posture: Posture = field(default_factory=Posture)
     admin_namespaces: set[str] = field(default_factory=set)
     """Namespaces that an administrator labelled for admin access to devices."""
 
     def observe(self, item: KubeObject) -> None:
         """Take note of what an object tells about others."""
         if isinstance(item, PodManifest):
-            self.posture_evidence.observe(item.namespace, item.spec)
+            self.posture.observe(item.namespace, item.spec)
         elif isinstance(item, Node):
             self.inventory.add_node(item)
         elif isinstance(item, ResourceQuota):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpuledger.core.model import Workload
@@ -48,6 +49,7 @@ def infrastructure_role(namespace: str, workload: Workload, spec: PodSpec) -> st
     return roles[0] if roles and all(roles) else ""
 
 
+@lru_cache(maxsize=4096)
 def image_role(text: str) -> str:
     """What part of the GPU stack an image is, by its repository; empty where it is none."""
     try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from gpuledger.audit.advisories import Advisory
 from gpuledger.core.accounting import ContainerKind, container_requests, effective_requests
 from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.manifests import PodManifest
@@ -76,18 +77,8 @@ class ContainerSubject:
 
 
 @dataclass(frozen=True, slots=True)
-class Advisory:
-    """A vulnerability of a part of the GPU stack: images named `component` with a release below `fixed`."""
-
-    id: str
-    component: str
-    fixed: tuple[int, ...]
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class AuditContext:
-    """What the audit knows beside the objects: the time in Unix seconds, more GPU resources, known advisories."""
+    """What the audit knows beside the objects: Unix time, more GPU resources, known advisories."""
 
     now: float
     also: re.Pattern[str] | None = None

@@ -14,7 +14,7 @@ _MANAGEMENT = "management.nvidia.com/gpu"
 
 
 def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity:
-    posture = facts.posture_evidence.posture()
+    posture = facts.posture
     refused = finding.severity is Severity.CRITICAL and pod.namespace not in posture.management_namespaces
     if posture.annotation == "closed" or (posture.annotation == "open" and refused):
         return Severity.LOW

@@ -14,7 +14,7 @@ from gpuledger.audit.subject import VISIBLE_DEVICES, PodSubject, visible_devices
 def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
     if finding.severity is not Severity.HIGH:
         return finding.severity
-    verdict = facts.posture_evidence.posture().environment
+    verdict = facts.posture.environment
     return {"open": Severity.CRITICAL, "closed": Severity.LOW}.get(verdict, finding.severity)
 
 

@@ -12,7 +12,7 @@ from gpuledger.audit.subject import VISIBLE_DEVICES, PodSubject, visible_devices
 
 
 def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
-    closed = facts.posture_evidence.posture().environment == "closed"
+    closed = facts.posture.environment == "closed"
     return Severity.LOW if closed else finding.severity
 
 

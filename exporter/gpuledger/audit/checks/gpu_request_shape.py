@@ -19,7 +19,7 @@ from gpuledger.parse.quantity import parse_readable
     flags="a GPU resource without an equal limit, of a fraction, or in the pod-level spec.resources",
     why="Extended resources are whole numbers, can't be overcommitted and belong to containers. The API server"
     " refuses anything else: the rollout fails, or a scheduler extension reads it in its own way.",
-    remediation="Write the same whole number under requests and limits of the container, or under limits alone.",
+    remediation="Write the same whole number under the container's requests and limits, or under limits alone.",
     references=("https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",),
 )
 def gpu_request_shape(pod: PodSubject) -> Iterator[Hit]:

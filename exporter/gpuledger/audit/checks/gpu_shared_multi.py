@@ -27,8 +27,7 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity:
     " nvidia.com/gpu.sharing-strategy is not none",
     why="A share is a place in the queue, not a part of the GPU: two shares give no more compute or memory than"
     " one, may both lie on the same card, and keep others out.",
-    remediation="Ask for one share, or for a whole GPU; failRequestsGreaterThanOne makes the device plugin refuse"
-    " more.",
+    remediation="Ask for one share, or for a whole GPU; failRequestsGreaterThanOne makes the plugin refuse it.",
     references=("https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus",),
     judge=_judge,
 )

@@ -12,7 +12,7 @@ from gpuledger.audit.subject import PodSubject, is_device_mount
 
 
 def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
-    closed = facts.posture_evidence.posture().volume_mount == "closed"
+    closed = facts.posture.volume_mount == "closed"
     return Severity.MEDIUM if closed else finding.severity
 
 

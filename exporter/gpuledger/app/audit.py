@@ -1,0 +1,293 @@
+"""`gpuledger audit`: dumps, manifests or a live cluster in, findings out; exit code 0, 1 or 2 as of old."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+
+from gpuledger.app.config import ConfigError
+from gpuledger.audit.advisories import Advisory, parse_advisories
+from gpuledger.audit.baseline import BaselineError, fingerprint, parse_baseline, render_baseline
+from gpuledger.audit.check import Check, Severity
+from gpuledger.audit.checks import CHECKS, STATIC_CHECKS
+from gpuledger.audit.classic import CLASSIC_CHECKS
+from gpuledger.audit.engine import Audit
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.finding import AuditedPod
+from gpuledger.audit.inventory import InventoryBook
+from gpuledger.audit.policy import Policy, PolicyError, parse_policy
+from gpuledger.audit.report.full_json import render_full_json
+from gpuledger.audit.report.model import Report
+from gpuledger.audit.report.plain_json import render_plain_json
+from gpuledger.audit.report.text import TextStyle, render_explanation, render_text
+from gpuledger.audit.subject import AuditContext
+from gpuledger.audit.verdict import Judge
+from gpuledger.core.errors import SourceError
+from gpuledger.parse.dump import Located, Unreadable, parse_dump
+from gpuledger.sources.dumps import STDIN, read_dump
+from gpuledger.sources.spool import Spool
+
+CLEAN, FINDINGS, UNREADABLE = 0, 1, 2
+
+FORMATS: dict[str, Callable[[Report], Iterator[str]]] = {
+    "json": render_full_json,
+}
+
+_PROBLEMS_KEPT = 100
+_PROGRESS_EVERY = 256
+_PROGRESS_SECONDS = 0.5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's flags; those of the script it replaces keep their letters."""
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        default=[STDIN],
+        metavar="PATH",
+        help="JSON dump or YAML manifest, - for standard input",
+    )
+    parser.add_argument("-n", "--namespace", default="", help="audit only this namespace")
+    parser.add_argument(
+        "-a", "--all", action="store_true", help="audit every pod, not only those that reach GPUs"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="findings and summary only")
+    parser.add_argument("--classic", action="store_true", help="the four checks of old, under their old names")
+    parser.add_argument(
+        "--min-severity", choices=[str(severity) for severity in Severity], help="default: medium"
+    )
+    parser.add_argument(
+        "--check", action="append", default=[], metavar="ID", help="run only this check (repeatable)"
+    )
+    parser.add_argument(
+        "--skip", action="append", default=[], metavar="ID", help="leave this check out (repeatable)"
+    )
+    parser.add_argument("--gpu-resource", type=_pattern, metavar="REGEX", help="more resources that are GPUs")
+    parser.add_argument("--policy", metavar="FILE", help="exceptions, with reason, owner and expiry")
+    parser.add_argument("--baseline", metavar="FILE", help="report only what this baseline does not know")
+    parser.add_argument("--write-baseline", metavar="FILE", help="accept what is found now")
+    parser.add_argument("--fail-if-empty", action="store_true", help="exit 2 if no pod was audited")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="one JSON object with the keys of old")
+    output.add_argument("--format", choices=["text", *FORMATS], default="text", help="default: text")
+    output.add_argument("--list-checks", action="store_true", help="print every check and exit")
+    parser.add_argument(
+        "--explain",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="say why and what to do: of one check, or below each finding",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Audit as the flags say; the return value is the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        if args.list_checks:
+            return _write(f"{check.id:<28} {check.severity!s:<9} {check.title}\n" for check in CHECKS.values())
+        if args.explain:
+            return _write(render_explanation(_known_check(args.explain)))
+        return _audit(args)
+    except ConfigError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return UNREADABLE
+
+
+def _audit(args: argparse.Namespace) -> int:
+    now = time.time()
+    checks = _chosen_checks(args)
+    judge = _judge(args, checks, now)
+    audit = Audit(
+        checks=checks,
+        context=AuditContext(now, args.gpu_resource, _advisories()),
+        namespace=args.namespace,
+        every_pod=args.all,
+        reach=not args.classic,
+        facts=judge.facts,
+    )
+    with Spool(AuditedPod) as audited:
+        intake = _Intake(audit, audited)
+        for path in args.paths:
+            intake.read(path)
+        intake.finish()
+        report = Report(audited, judge, args.gpu_resource, tuple(intake.problems))
+        _write(_rendered(report, args))
+        if args.write_baseline:
+            _write_baseline(report, args.write_baseline)
+        return _exit_code(report, args, readable=not intake.problems)
+
+
+def _exit_code(report: Report, args: argparse.Namespace, *, readable: bool) -> int:
+    totals = report.totals()
+    if args.fail_if_empty and not totals.pods:
+        sys.stderr.write("error: nothing was audited\n")
+        return UNREADABLE
+    if not readable:
+        return UNREADABLE
+    return FINDINGS if totals.findings and not args.write_baseline else CLEAN
+
+
+# ---- input ----
+
+
+@dataclass(slots=True)
+class _Intake:
+    """Feeds objects to the audit, tells what could not be read, and shows that it is alive."""
+
+    audit: Audit
+    audited: Spool[AuditedPod]
+    problems: list[str] = field(default_factory=list)
+    _objects: int = 0
+    _told: float = field(default_factory=time.monotonic)
+
+    def read(self, path: str) -> None:
+        """Audit what a file holds; a problem is told at once and hides nothing else."""
+        label = "<stdin>" if path == STDIN else path
+        try:
+            for found in parse_dump(read_dump(path)):
+                if isinstance(found, Unreadable):
+                    self._problem(f"{label}: {found.message}")
+                else:
+                    self._take(found, label)
+        except SourceError as error:
+            self._problem(f"{label}: {error}")
+
+    def finish(self) -> None:
+        """Clear the line that showed progress."""
+        if self._objects >= _PROGRESS_EVERY and sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+
+    def _take(self, found: Located, label: str) -> None:
+        pod = self.audit.take(found.item)
+        if pod is not None:
+            self.audited.append(msgspec.structs.replace(pod, file=label, line=found.line))
+        self._objects += 1
+        if self._objects % _PROGRESS_EVERY == 0 and time.monotonic() - self._told > _PROGRESS_SECONDS:
+            self._told = time.monotonic()
+            if sys.stderr.isatty():
+                sys.stderr.write(f"\r{self._objects:,} objects read")
+                sys.stderr.flush()
+
+    def _problem(self, message: str) -> None:
+        sys.stderr.write(f"error: {message}\n".encode(errors="backslashreplace").decode())
+        if len(self.problems) < _PROBLEMS_KEPT:
+            self.problems.append(message)
+
+
+# ---- what the flags mean ----
+
+
+def _chosen_checks(args: argparse.Namespace) -> Sequence[Check]:
+    if args.classic:
+        return CLASSIC_CHECKS
+    named = [_known_check(check_id) for check_id in args.check]
+    skipped = [_known_check(check_id) for check_id in args.skip]
+    chosen = named or [check for check in STATIC_CHECKS if not check.opt_in]
+    minimum = _minimum(args)
+    return [
+        check
+        for check in chosen
+        if check not in skipped and (check.severity >= minimum or check.judge is not None)
+    ]
+
+
+def _minimum(args: argparse.Namespace) -> Severity:
+    """Checks that were named are shown whatever their severity, unless one is named too."""
+    if args.min_severity:
+        return Severity[args.min_severity.upper()]
+    return Severity.INFO if args.check else Severity.MEDIUM
+
+
+def _known_check(check_id: str) -> Check:
+    if check_id in CHECKS:
+        return CHECKS[check_id]
+    near = get_close_matches(check_id, CHECKS, 1)
+    raise ConfigError(
+        f"no check {check_id!r}" + (f", did you mean {near[0]}?" if near else ", see --list-checks")
+    )
+
+
+def _judge(args: argparse.Namespace, checks: Iterable[Check], now: float) -> Judge:
+    try:
+        policy = parse_policy(_read(args.policy).decode(), CHECKS) if args.policy else Policy()
+        baseline = parse_baseline(_read(args.baseline)) if args.baseline else frozenset[str]()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{args.policy}: not UTF-8") from error
+    except PolicyError as error:
+        raise ConfigError(f"{args.policy}: {error}") from error
+    except BaselineError as error:
+        raise ConfigError(f"{args.baseline}: {error}") from error
+    facts = ClusterFacts(inventory=InventoryBook(also=args.gpu_resource))
+    return Judge({check.id: check for check in checks}, facts, now, _minimum(args), policy, baseline)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"not a regular expression: {error}") from error
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+
+
+def _advisories() -> tuple[Advisory, ...]:
+    return parse_advisories((files("gpuledger.audit") / "advisories.json").read_bytes())
+
+
+# ---- output ----
+
+
+def _rendered(report: Report, args: argparse.Namespace) -> Iterator[str]:
+    if args.json:
+        return render_plain_json(report)
+    if args.format != "text":
+        return FORMATS[args.format](report)
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    style = TextStyle(
+        inventory=not args.quiet,
+        explain=args.explain is not None,
+        classic=args.classic,
+        colour=colour,
+        every_pod=args.all,
+    )
+    return render_text(report, style)
+
+
+def _write(pieces: Iterable[str]) -> int:
+    """Write to standard output; a reader that goes away early (`| head`) is no error."""
+    try:
+        sys.stdout.writelines(pieces)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - Python flushes it at exit
+    return CLEAN
+
+
+def _write_baseline(report: Report, path: str) -> None:
+    prints = (
+        fingerprint(judged.pod, finding)
+        for judged in report.pods()
+        for finding in (*judged.reported, *judged.known)
+    )
+    try:
+        Path(path).write_bytes(render_baseline(prints))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,127 @@
+"""The report that every format renders: judged pods that can be read again and again, and their totals."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from gpuledger.audit.check import Check, Severity
+from gpuledger.audit.claims import TEMPLATE
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.finding import AuditedPod
+from gpuledger.audit.verdict import Judge, JudgedPod
+from gpuledger.core.resources import gpu_device_class_kind, gpu_resource_kind
+
+CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate")
+
+_CARDS = ("whole", "passthrough")
+_ZERO = Decimal(0)
+
+
+@dataclass(slots=True)
+class Totals:
+    """Totals over an audit. `gpus` holds amounts per resource or device class: unlike units are never summed.
+
+    `cards` counts whole devices alone; `unresolved_claims` are claims that the dump does not explain.
+    """
+
+    pods: int = 0
+    pods_with_findings: int = 0
+    findings: Counter[Severity] = field(default_factory=Counter)
+    exempt: int = 0
+    known: int = 0
+    cards: Decimal = _ZERO
+    gpus: dict[str, Decimal] = field(default_factory=dict)
+    unresolved_claims: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one pod asks for: cards, amounts per resource or device class, claims that nothing explains."""
+
+    cards: Decimal
+    gpus: Mapping[str, Decimal]
+    unresolved_claims: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An audit's outcome. `audited` can be iterated again and again; `problems` is what could not be read."""
+
+    audited: Iterable[AuditedPod]
+    judge: Judge
+    also: re.Pattern[str] | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def checks(self) -> Mapping[str, Check]:
+        """The checks that were run, by id."""
+        return self.judge.checks
+
+    @property
+    def facts(self) -> ClusterFacts:
+        """What the whole cluster told."""
+        return self.judge.facts
+
+    def pods(self) -> Iterator[JudgedPod]:
+        """The audited pods, and claims with findings, in the order in which they were read."""
+        return self.judge.pods(self.audited)
+
+    def held(self, pod: AuditedPod) -> Held:
+        """What a pod asks for, by resource and by claim."""
+        return self._held(pod, pod.claims)
+
+    def totals(self) -> Totals:
+        """The totals over all pods; a claim that pods share counts once."""
+        totals = Totals()
+        counted: set[tuple[str, str]] = set()
+        for judged in self.pods():
+            pod = judged.pod
+            claims = [claim for claim in pod.claims if (pod.namespace, claim) not in counted]
+            counted.update((pod.namespace, claim) for claim in claims if not claim.startswith(TEMPLATE))
+            held = self._held(pod, claims)
+            totals.cards += held.cards
+            totals.unresolved_claims += held.unresolved_claims
+            for name, amount in held.gpus.items():
+                totals.gpus[name] = totals.gpus.get(name, _ZERO) + amount
+            totals.pods += pod.kind not in CLAIM_KINDS
+            totals.pods_with_findings += bool(judged.reported) and pod.kind not in CLAIM_KINDS
+            totals.findings.update(finding.severity for finding in judged.reported)
+            totals.exempt += len(judged.exempt)
+            totals.known += len(judged.known)
+        return totals
+
+    def _held(self, pod: AuditedPod, claims: Iterable[str]) -> Held:
+        gpus = dict(pod.gpus)
+        cards = sum(
+            (amount for name, amount in gpus.items() if gpu_resource_kind(name, self.also) in _CARDS), _ZERO
+        )
+        unresolved = 0
+        for claim in claims:
+            devices = self.facts.claims.devices(pod.namespace, claim)
+            if devices is None:
+                unresolved += 1
+                continue
+            for name, count in devices.items():
+                if kind := gpu_device_class_kind(name, self.also):
+                    gpus[name] = gpus.get(name, _ZERO) + count
+                    cards += count if kind in _CARDS else 0
+        return Held(cards, gpus, unresolved)
+
+
+def render_amount(amount: Decimal) -> str:
+    """A number of devices as people write it: 2, 0.5."""
+    return f"{amount.normalize():f}"
+
+
+def number(amount: Decimal) -> int | float:
+    """The amount as JSON writes numbers."""
+    return int(amount) if amount == amount.to_integral_value() else float(amount)
+
+
+def printable(text: str) -> str:
+    """The text without control characters: names in a manifest are anybody's, and terminals obey them."""
+    return text if text.isprintable() else text.encode("unicode_escape", "surrogatepass").decode()

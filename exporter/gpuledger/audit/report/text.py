@@ -1,0 +1,200 @@
+"""The report for people, line by line as the script it replaces wrote it, and more between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gpuledger.audit.check import Check, Severity
+from gpuledger.audit.finding import AuditedPod, Finding
+from gpuledger.audit.inventory import NodeInventory, QuotaInventory
+from gpuledger.audit.report.model import Held, Report, Totals, printable, render_amount
+
+_COLOURS = {
+    Severity.CRITICAL: "\x1b[1;31m",
+    Severity.HIGH: "\x1b[31m",
+    Severity.MEDIUM: "\x1b[33m",
+    Severity.LOW: "\x1b[36m",
+    Severity.INFO: "\x1b[2m",
+}
+_RESET = "\x1b[0m"
+
+
+@dataclass(frozen=True, slots=True)
+class TextStyle:
+    """How much to say: `inventory` before the findings, reasons with `explain`, nothing new with `classic`."""
+
+    inventory: bool = True
+    explain: bool = False
+    classic: bool = False
+    colour: bool = False
+    every_pod: bool = False
+
+
+@dataclass(slots=True)
+class _Line:
+    """A finding as it is printed: the first pod that shows it, and how many others of its workload do."""
+
+    pod: AuditedPod
+    finding: Finding
+    others: int = 0
+
+
+def render_text(report: Report, style: TextStyle) -> Iterator[str]:
+    """The lines of the report, each with its line break."""
+    for line in _lines(report, style):
+        yield f"{line}\n"
+
+
+def render_explanation(check: Check) -> Iterator[str]:
+    """What a check flags, why, and what to do."""
+    yield f"{check.id} ({check.severity}): {check.title}\n\n"
+    yield f"Flags: {check.flags}.\n\n"
+    yield f"Why: {check.why}\n\n"
+    yield f"What to do: {check.remediation}\n"
+    yield from (f"{reference}\n" for reference in check.references)
+
+
+def _lines(report: Report, style: TextStyle) -> Iterator[str]:
+    totals = report.totals()
+    if style.inventory:
+        yield from (_pod_line(judged.pod, report.held(judged.pod)) for judged in report.pods())
+        if not style.classic:
+            yield from _cluster_lines(report)
+    if not totals.pods and not totals.findings:
+        yield "no pods found" if style.every_pod else "no GPU pods found"
+        return
+    count = 0
+    for line in _one_by_one(report) if style.classic else _grouped(report):
+        yield _finding_line(line, report.checks[line.finding.check], style)
+        if style.explain:
+            yield from _explanation_lines(report.checks[line.finding.check])
+        count += 1
+    yield ""
+    yield (f"{totals.pods} pod(s) audited, {render_amount(totals.cards)} card(s) requested, {count} finding(s)")
+    if not style.classic:
+        yield from _total_lines(totals)
+    if count:
+        yield f"ALERT {totals.pods_with_findings} of {totals.pods} pod(s) need review"
+    else:
+        yield "OK clean"
+
+
+# ---- findings ----
+
+
+def _one_by_one(report: Report) -> Iterator[_Line]:
+    for judged in report.pods():
+        for finding in judged.reported:
+            yield _Line(judged.pod, finding)
+
+
+def _grouped(report: Report) -> Iterable[_Line]:
+    """Findings by workload, worst first; what several pods of a workload share is one line."""
+    lines: dict[tuple[str, ...], _Line] = {}
+    for line in _one_by_one(report):
+        pod, finding = line.pod, line.finding
+        workload = (pod.namespace, pod.workload_kind, pod.workload)
+        known = lines.setdefault((*workload, finding.check, finding.container, finding.detail), line)
+        known.others += known is not line and known.pod.name != pod.name
+    return (
+        line
+        for _, line in sorted(
+            lines.items(), key=lambda entry: (entry[0][:3], -entry[1].finding.severity, entry[0])
+        )
+    )
+
+
+def _finding_line(line: _Line, check: Check, style: TextStyle) -> str:
+    pod, finding = line.pod, line.finding
+    where = " ".join(filter(None, (f"{pod.namespace}/{pod.name}", finding.container)))
+    if style.classic:
+        detail = finding.detail
+    else:
+        detail = f"{finding.severity}, {finding.check}" + (f": {finding.detail}" if finding.detail else "")
+    if line.others:
+        detail += f"; and {line.others} more of {pod.workload_kind} {pod.workload}"
+    text = printable(f"{where}: {check.title}" + (f" ({detail})" if detail else ""))
+    colour, reset = (_COLOURS[finding.severity], _RESET) if style.colour else ("", "")
+    return f"{colour}[FINDING]{reset} {text}"
+
+
+def _explanation_lines(check: Check) -> Iterator[str]:
+    yield f"    why: {check.why}"
+    yield f"    do:  {check.remediation}"
+
+
+# ---- inventory ----
+
+
+def _pod_line(pod: AuditedPod, held: Held) -> str:
+    plain = held.cards == sum(held.gpus.values()) and len(held.gpus) <= 1 and not held.unresolved_claims
+    notes = [] if plain else [f"{render_amount(amount)} {name}" for name, amount in sorted(held.gpus.items())]
+    if held.unresolved_claims:
+        notes.append(f"{held.unresolved_claims} unresolved claim(s)")
+    if pod.reach and not held.gpus:
+        notes.append(f"reaches GPUs by {', '.join(pod.reach)}")
+    extra = f" ({', '.join(notes)})" if notes else ""
+    return printable(f"{f'{pod.namespace}/{pod.name}':<44} {render_amount(held.cards):>4} GPU{extra}")
+
+
+def _cluster_lines(report: Report) -> Iterator[str]:
+    for node in report.facts.inventory.nodes():
+        yield from _node_lines(node)
+    for quota in report.facts.inventory.quotas():
+        yield _quota_line(quota)
+    for judged in report.pods():
+        if judged.pod.pending and (judged.pod.gpus or judged.pod.claims):
+            yield printable(f"pending {judged.pod.namespace}/{judged.pod.name}: {judged.pod.pending}")
+    posture = report.facts.posture
+    if evidence := ", ".join(posture.evidence):
+        yield printable(
+            f"ways past the device plugin: environment {posture.environment},"
+            f" volume mount {posture.volume_mount}, annotation {posture.annotation} ({evidence})"
+        )
+
+
+def _node_lines(node: NodeInventory) -> Iterator[str]:
+    notes = [
+        node.product,
+        f"{node.cards} card(s)" if node.cards else "",
+        node.sharing,
+        node.mig and f"MIG {node.mig}",
+    ]
+    notes += ["" if node.ready else "not ready", "" if node.schedulable else "unschedulable"]
+    extra = f" ({', '.join(filter(None, notes))})" if any(notes) else ""
+    for resource in node.resources:
+        amounts = [
+            f"{'?' if amount is None else render_amount(amount)} {what}"
+            for what, amount in (
+                ("capacity", resource.capacity),
+                ("allocatable", resource.allocatable),
+                ("requested", resource.requested),
+                ("free", resource.free),
+            )
+        ]
+        if resource.unhealthy:
+            amounts.append(f"{render_amount(resource.unhealthy)} unhealthy")
+        yield printable(f"node {node.node}: {resource.resource}: {', '.join(amounts)}{extra}")
+
+
+def _quota_line(quota: QuotaInventory) -> str:
+    used, left = ("?" if amount is None else render_amount(amount) for amount in (quota.used, quota.left))
+    name = f"quota {quota.namespace}/{quota.quota}: {quota.resource}"
+    return printable(f"{name}: {render_amount(quota.hard)} hard, {used} used, {left} left")
+
+
+# ---- totals ----
+
+
+def _total_lines(totals: Totals) -> Iterator[str]:
+    requested = [f"{render_amount(amount)} {name}" for name, amount in sorted(totals.gpus.items())]
+    if totals.unresolved_claims:
+        requested.append(f"{totals.unresolved_claims} claim(s) that the input does not explain")
+    if requested:
+        yield printable(f"requested: {', '.join(requested)}")
+    counts = [f"{totals.findings[severity]} {severity}" for severity in sorted(totals.findings, reverse=True)]
+    counts += [f"{totals.exempt} exempt"] if totals.exempt else []
+    counts += [f"{totals.known} known from the baseline"] if totals.known else []
+    if counts:
+        yield f"over all pods: {', '.join(counts)}"

@@ -1,0 +1,63 @@
+"""The last word on findings, once the whole cluster is known: severities, exceptions, what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gpuledger.audit.baseline import fingerprint
+from gpuledger.audit.check import Check, Severity
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.finding import AuditedPod, Finding
+from gpuledger.audit.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPod:
+    """A pod with its findings told apart: to report, exempt, and known from the baseline."""
+
+    pod: AuditedPod
+    reported: tuple[Finding, ...]
+    exempt: tuple[Finding, ...]
+    known: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judges findings by the cluster's facts, the policy and the baseline; drops those below `minimum`."""
+
+    checks: Mapping[str, Check]
+    facts: ClusterFacts
+    now: float
+    minimum: Severity = Severity.MEDIUM
+    policy: Policy = field(default_factory=Policy)
+    baseline: frozenset[str] = frozenset()
+
+    def pod(self, pod: AuditedPod) -> JudgedPod:
+        """The pod with its findings told apart."""
+        reported, exempt, known = [], [], []
+        for found in pod.findings:
+            finding = self._finding(pod, found)
+            if finding.severity < self.minimum:
+                continue
+            if finding.exempt:
+                exempt.append(finding)
+            elif self.baseline and fingerprint(pod, finding) in self.baseline:
+                known.append(finding)
+            else:
+                reported.append(finding)
+        return JudgedPod(pod, tuple(reported), tuple(exempt), tuple(known))
+
+    def pods(self, pods: Iterable[AuditedPod]) -> Iterator[JudgedPod]:
+        """Every pod with its findings told apart."""
+        return map(self.pod, pods)
+
+    def _finding(self, pod: AuditedPod, finding: Finding) -> Finding:
+        judge = self.checks[finding.check].judge
+        severity = judge(self.facts, pod, finding) if judge else finding.severity
+        exempt = finding.exempt or self.policy.reason(pod, finding, self.now)
+        if severity == finding.severity and exempt == finding.exempt:
+            return finding
+        return msgspec.structs.replace(finding, severity=severity, exempt=exempt)
