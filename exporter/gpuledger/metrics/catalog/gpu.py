@@ -195,19 +195,19 @@ GPU = (
     counter(
         "gpu_pcie_transmitted_bytes_total",
         DEVICE,
-        "Bytes sent over PCIe.",
-        "NVML_FI_DEV_PCIE_COUNT_TX_BYTES",
+        "Bytes sent over PCIe since the exporter started; Hopper and newer.",
+        "NVML GPM PCIE_TX_PER_SEC",
     ),
     counter(
         "gpu_pcie_received_bytes_total",
         DEVICE,
-        "Bytes received over PCIe.",
-        "NVML_FI_DEV_PCIE_COUNT_RX_BYTES",
+        "Bytes received over PCIe since the exporter started; Hopper and newer.",
+        "NVML GPM PCIE_RX_PER_SEC",
     ),
     gauge(
         "gpu_nvlink_up",
         (*DEVICE, "link"),
-        "1 while the NVLink is active, 0 while it is not.",
+        "1 while the NVLink is active, 0 while it is not; a board without a bridge shows its links as 0.",
         "nvmlDeviceGetNvLinkState",
     ),
     counter(
