@@ -79,10 +79,16 @@ LOGGED = PodLogs(containers={CID: LoggedContainer("ml", POD.name, "server", UID)
             id="several-containers-none-is-picked",
         ),
         pytest.param(
-            in_pod(cid=ContainerId("c" * 64)),
+            in_pod(cid=None),
             evidence(replace(POD, containers=POD.containers[:1])),
             OWNER,
-            id="the-only-container-although-its-id-is-new",
+            id="no-container-id-but-only-one-container",
+        ),
+        pytest.param(
+            in_pod(cid=ContainerId("c" * 64)),
+            evidence(replace(POD, containers=POD.containers[:1])),
+            replace(OWNER, container=""),
+            id="an-id-unheard-of-may-be-the-sandbox-or-a-debug-container",
         ),
         pytest.param(
             in_pod(), evidence(logs=LOGGED), replace(OWNER, workload=GUESS), id="log-link-without-api"

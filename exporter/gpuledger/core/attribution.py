@@ -114,10 +114,15 @@ def _owner_by_pod(cgroup: Cgroup, evidence: Evidence) -> Owner | None:
     if cgroup.pod_uid is None:
         return None
     pod = evidence.pods.by_uid.get(cgroup.pod_uid)
-    if pod is not None:
-        return _api_owner(pod, _only(tuple(c.name for c in pod.containers)))
     logged = evidence.logs.pods.get(cgroup.pod_uid)
-    return _logged_owner(logged, cgroup.pod_uid, evidence) if logged is not None else None
+    if pod is not None:
+        owner = _api_owner(pod, _only(tuple(c.name for c in pod.containers)))
+    elif logged is not None:
+        owner = _logged_owner(logged, cgroup.pod_uid, evidence)
+    else:
+        return None
+    # An id that names none of the pod's containers may be its sandbox or a debug container still unheard of.
+    return owner if cgroup.container_id is None else replace(owner, container="")
 
 
 def _api_owner(pod: Pod, container: str) -> Owner:
