@@ -28,8 +28,12 @@ from gpuledger.audit.finding import AuditedPod
 from gpuledger.audit.inventory import InventoryBook
 from gpuledger.audit.policy import Policy, PolicyError, parse_policy
 from gpuledger.audit.report.full_json import render_full_json
+from gpuledger.audit.report.github import render_github
+from gpuledger.audit.report.junit import render_junit
 from gpuledger.audit.report.model import Report
 from gpuledger.audit.report.plain_json import render_plain_json
+from gpuledger.audit.report.policy_report import render_policy_report
+from gpuledger.audit.report.sarif import render_sarif
 from gpuledger.audit.report.text import TextStyle, render_explanation, render_text
 from gpuledger.audit.subject import AuditContext
 from gpuledger.audit.verdict import Judge
@@ -42,6 +46,10 @@ CLEAN, FINDINGS, UNREADABLE = 0, 1, 2
 
 FORMATS: dict[str, Callable[[Report], Iterator[str]]] = {
     "json": render_full_json,
+    "sarif": render_sarif,
+    "junit": render_junit,
+    "github": render_github,
+    "policy-report": render_policy_report,
 }
 
 _PROBLEMS_KEPT = 100

@@ -11,7 +11,7 @@ from decimal import Decimal
 from gpuledger.audit.check import Check, Severity
 from gpuledger.audit.claims import TEMPLATE
 from gpuledger.audit.facts import ClusterFacts
-from gpuledger.audit.finding import AuditedPod
+from gpuledger.audit.finding import AuditedPod, Finding
 from gpuledger.audit.verdict import Judge, JudgedPod
 from gpuledger.core.resources import gpu_device_class_kind, gpu_resource_kind
 
@@ -47,6 +47,15 @@ class Held:
     unresolved_claims: int
 
 
+@dataclass(slots=True)
+class ReportLine:
+    """A finding, the first pod that shows it, and how many other pods of its workload do."""
+
+    pod: AuditedPod
+    finding: Finding
+    others: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """An audit's outcome. `audited` can be iterated again and again; `problems` is what could not be read."""
@@ -69,6 +78,23 @@ class Report:
     def pods(self) -> Iterator[JudgedPod]:
         """The audited pods, and claims with findings, in the order in which they were read."""
         return self.judge.pods(self.audited)
+
+    def lines(self) -> Iterator[ReportLine]:
+        """What is to be reported, one line for each pod and place."""
+        for judged in self.pods():
+            for finding in judged.reported:
+                yield ReportLine(judged.pod, finding)
+
+    def grouped_lines(self) -> list[ReportLine]:
+        """What is to be reported by workload, worst first: what several of its pods show is one line."""
+        lines: dict[tuple[str, ...], ReportLine] = {}
+        for line in self.lines():
+            pod, finding = line.pod, line.finding
+            workload = (pod.namespace, pod.workload_kind, pod.workload)
+            first = lines.setdefault((*workload, finding.check, finding.container, finding.detail), line)
+            first.others += first.pod.name != pod.name
+        ranked = sorted(lines.items(), key=lambda entry: (entry[0][:3], -entry[1].finding.severity, entry[0]))
+        return [line for _, line in ranked]
 
     def held(self, pod: AuditedPod) -> Held:
         """What a pod asks for, by resource and by claim."""

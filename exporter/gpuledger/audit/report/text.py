@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuledger.audit.check import Check, Severity
-from gpuledger.audit.finding import AuditedPod, Finding
+from gpuledger.audit.finding import AuditedPod
 from gpuledger.audit.inventory import NodeInventory, QuotaInventory
-from gpuledger.audit.report.model import Held, Report, Totals, printable, render_amount
+from gpuledger.audit.report.model import Held, Report, ReportLine, Totals, printable, render_amount
 
 _COLOURS = {
     Severity.CRITICAL: "\x1b[1;31m",
@@ -29,15 +29,6 @@ class TextStyle:
     classic: bool = False
     colour: bool = False
     every_pod: bool = False
-
-
-@dataclass(slots=True)
-class _Line:
-    """A finding as it is printed: the first pod that shows it, and how many others of its workload do."""
-
-    pod: AuditedPod
-    finding: Finding
-    others: int = 0
 
 
 def render_text(report: Report, style: TextStyle) -> Iterator[str]:
@@ -65,7 +56,7 @@ def _lines(report: Report, style: TextStyle) -> Iterator[str]:
         yield "no pods found" if style.every_pod else "no GPU pods found"
         return
     count = 0
-    for line in _one_by_one(report) if style.classic else _grouped(report):
+    for line in report.lines() if style.classic else report.grouped_lines():
         yield _finding_line(line, report.checks[line.finding.check], style)
         if style.explain:
             yield from _explanation_lines(report.checks[line.finding.check])
@@ -83,29 +74,7 @@ def _lines(report: Report, style: TextStyle) -> Iterator[str]:
 # ---- findings ----
 
 
-def _one_by_one(report: Report) -> Iterator[_Line]:
-    for judged in report.pods():
-        for finding in judged.reported:
-            yield _Line(judged.pod, finding)
-
-
-def _grouped(report: Report) -> Iterable[_Line]:
-    """Findings by workload, worst first; what several pods of a workload share is one line."""
-    lines: dict[tuple[str, ...], _Line] = {}
-    for line in _one_by_one(report):
-        pod, finding = line.pod, line.finding
-        workload = (pod.namespace, pod.workload_kind, pod.workload)
-        known = lines.setdefault((*workload, finding.check, finding.container, finding.detail), line)
-        known.others += known is not line and known.pod.name != pod.name
-    return (
-        line
-        for _, line in sorted(
-            lines.items(), key=lambda entry: (entry[0][:3], -entry[1].finding.severity, entry[0])
-        )
-    )
-
-
-def _finding_line(line: _Line, check: Check, style: TextStyle) -> str:
+def _finding_line(line: ReportLine, check: Check, style: TextStyle) -> str:
     pod, finding = line.pod, line.finding
     where = " ".join(filter(None, (f"{pod.namespace}/{pod.name}", finding.container)))
     if style.classic:
