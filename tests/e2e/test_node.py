@@ -132,6 +132,21 @@ def test_the_books_balance_on_every_gpu(rig: Rig) -> None:
     assert whole.items() <= driver.items()
 
 
+def test_a_driver_error_is_counted_and_names_who_was_there(rig: Rig) -> None:
+    rig.world.scenario.add_event(rig.gpus[2], 31)
+    rig.world.publish()
+    error = f'job="node",gpu_uuid="{rig.gpus[2].uuid}",xid="31"'
+    rig.prometheus.wait_for(f"gpuledger_gpu_xid_errors_total{{{error}}} == 1")
+    assert (
+        0
+        <= (rig.prometheus.query_value(f"time() - gpuledger_gpu_xid_last_timestamp_seconds{{{error}}}") or -1)
+        < 5
+    )
+    assert {("chat-6d4cf56db6-x7k2p",), ("notebook",)} == set(
+        by(rig, f"gpuledger_gpu_xid_pod_info{{{error}}}", "pod")
+    )
+
+
 def test_every_source_answers_and_nothing_is_made_up(rig: Rig) -> None:
     sources = by(rig, 'gpuledger_source_up{job="node"}', "source")
     assert {(name,): 1 for name in ("nvml", "podresources", "podlogs", "procfs", "kube")} == sources

@@ -63,3 +63,12 @@ def test_a_pid_comes_back_as_another_process(tmp_path: Path) -> None:
 
 def _start_ticks(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+def test_a_cgroup_in_use_by_others_is_left_to_them(tmp_path: Path) -> None:
+    ours, theirs = (cgroups.containerd_systemd(str(uuid.uuid4()), CID) for _ in range(2))
+    with Processes(tmp_path) as others:
+        with Processes(tmp_path) as processes:
+            processes.start(ours)
+            stranger = others.start(theirs)
+        assert theirs in Path(f"/proc/{stranger}/cgroup").read_text()

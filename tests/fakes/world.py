@@ -121,6 +121,10 @@ class World:
     def end(self, pid: int) -> None:
         """End a process, on its GPUs too."""
         self.processes.end(pid)
+        self.unlist(pid)
+
+    def unlist(self, pid: int) -> None:
+        """Have NVML list the PID no more."""
         for gpu in self.scenario.gpus:
             gpu.processes = [process for process in gpu.processes if process.pid != pid]
 

@@ -130,9 +130,13 @@ def test_a_call_that_never_returns_delays_no_scrape_and_fails_healthz_in_time(wo
 
 
 @pytest.mark.parametrize(
-    "missing", [pytest.param(LATER_THAN_470, id="R470"), pytest.param(LATER_THAN_418, id="R418")]
+    ("missing", "memory"),
+    [
+        pytest.param(LATER_THAN_470, 4_000 * MIB, id="R470"),
+        pytest.param(LATER_THAN_418, None, id="R418"),
+    ],
 )
-def test_an_old_driver_tells_what_it_can(world: World, missing: tuple[str, ...]) -> None:
+def test_an_old_driver_tells_what_it_can(world: World, missing: tuple[str, ...], memory: int | None) -> None:
     with Node(world, library=build_library(omit=missing)) as node:
         node.wait_for("the GPUs", lambda s: len(s.series("gpu_up")) == 2)
         node.settled()
@@ -144,7 +148,9 @@ def test_an_old_driver_tells_what_it_can(world: World, missing: tuple[str, ...])
         assert len(scrape.series("gpu_temperature_celsius", sensor="gpu")) == 2
         assert not scrape.series("gpu_sm_active_ratio")
         assert len(scrape.series("gpu_unsupported", reading="gpu_sm_active_ratio")) == 2
-        assert scrape.value("container_memory_used_bytes") == 4_000 * MIB
+        assert memory == scrape.value("container_memory_used_bytes")
+        unmeasured = scrape.series("unattributed_memory_used_bytes", reason="unmeasured")
+        assert len(unmeasured) == (0 if memory else 2)
 
 
 def test_unknown_error_on_every_call_asks_for_a_restart(world: World) -> None:

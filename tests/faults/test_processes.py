@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fakes.nvml.environment import read_calls
 from fakes.nvml.scenario import Fault
 from fakes.tenants import bare
 from fakes.world import MIB
+from tools.daemon import until
 from tools.honesty import assert_honest
 from tools.node import Node
 
@@ -54,20 +56,28 @@ def test_a_process_that_nvml_lists_and_nobody_finds_has_exited(world: World) -> 
         assert scrape.value("unattributed_memory_used_bytes", gpu_uuid=gpu.uuid, reason="exited") == 100 * MIB
 
 
-def test_a_pid_reused_after_nvml_answered_is_not_given_to_its_new_owner(world: World) -> None:
+def test_a_pid_reused_after_nvml_answered_is_not_given_to_its_new_owner(world: World, tmp_path: Path) -> None:
     gpu = world.scenario.gpus[0]
     victim = world.run(world.tenants[0], gpu, memory=700 * MIB)
     heir = world.admit(bare("heir"))
-    world.scenario.faults = [Fault(call="nvmlDeviceGetComputeRunningProcesses", kind="delay", number=700)]
+    listing = "nvmlDeviceGetComputeRunningProcesses_v3"
+    world.scenario.faults = [Fault(call=listing, kind="delay", number=500, gpu=gpu.uuid)]
     world.publish()
-    with Node(world) as node:
+    calls = tmp_path / "calls"
+    with Node(world, env={"NVML_STANDIN_CALLS": str(calls)}) as node:
         node.wait_for("the owner", lambda s: _on(s, victim) == "train-0")
-        world.processes.replace(victim, heir.cgroup)
-        world.publish()  # the list stays as it was when NVML answered
-        node.wait_for("the exit", lambda s: s.value("attribution_processes", result="exited") == 1)
+        before = read_calls(calls)[listing]
+        until(lambda: read_calls(calls)[listing] > before, 5, node.log)
+        world.unlist(victim)
+        world.publish()
+        world.processes.replace(victim, heir.cgroup)  # NVML has answered, the exporter has not heard it yet
+
+        scrape = node.wait_for("the exit", lambda s: s.value("attribution_processes", result="exited") == 1)
+        assert scrape.value("unattributed_memory_used_bytes", reason="exited") == 700 * MIB
         for _ in range(20):
-            assert not node.scrape().series("container_memory_used_bytes", pod="heir")
+            assert 'pod="heir"' not in node.scrape().text
             time.sleep(0.05)
+        assert_honest(node, world)
 
 
 def test_a_pid_reused_by_another_gpu_process_changes_its_owner(world: World) -> None:
@@ -81,6 +91,16 @@ def test_a_pid_reused_by_another_gpu_process_changes_its_owner(world: World) -> 
         world.holders[victim] = heir.owner
         node.wait_for("the new owner", lambda s: _on(s, victim) == "heir")
         assert_honest(node, world)
+
+
+def test_a_pod_that_nothing_names_is_unknown_and_its_holder_not_idle(world: World, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    with Node(world, f"--path.pod-logs={nowhere}", f"--path.container-logs={nowhere}") as node:
+        node.wait_for("the allocation", lambda s: s.value("container_allocated") == 1)
+        node.settled()
+        scrape = assert_honest(node, world)
+        assert scrape.value("attribution_processes", result="pod-unknown") == 1
+        assert not scrape.series("container_processes")
 
 
 GARBAGE = {
@@ -101,9 +121,8 @@ def test_garbage_in_a_cgroup_file_names_nobody(world: World, tmp_path: Path, tex
     _copy_process(procfs, pod_process, Path(f"/proc/{pod_process}/cgroup").read_bytes())
     _copy_process(procfs, host_process, text)
     with Node(world, f"--path.procfs={procfs}") as node:
-        node.wait_for("the GPUs", lambda s: len(s.series("gpu_up")) == 2)
+        node.wait_for("the pod's process", lambda s: s.value("attribution_processes", result="owned") == 1)
         scrape = assert_honest(node, world)
-        assert scrape.value("attribution_processes", result="owned") == 1
         assert not scrape.series("container_memory_used_bytes", gpu_uuid=world.scenario.gpus[1].uuid)
 
 
@@ -114,9 +133,8 @@ def test_garbage_in_one_stat_file_costs_no_other_process_its_owner(world: World,
         _copy_process(procfs, pid, Path(f"/proc/{pid}/cgroup").read_bytes())
     (procfs / str(host_process) / "stat").write_text("garbage")
     with Node(world, f"--path.procfs={procfs}") as node:
-        node.wait_for("the GPUs", lambda s: len(s.series("gpu_up")) == 2)
-        scrape = assert_honest(node, world)
-        assert scrape.value("attribution_processes", result="owned") == 1
+        node.wait_for("the pod's process", lambda s: s.value("attribution_processes", result="owned") == 1)
+        assert_honest(node, world)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpuledger.core.model import Owner
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 SLOWEST_ANSWER_S = 1.0
 STATUS = {"/metrics": {200}, "/": {200}, "/healthz": {200, 503}, "/readyz": {200, 503}}
+
+MOST_REPEATS = 3
+"""The log has a line for a change of state, not for every cycle."""
 
 OF_A_LOST_GPU = ("gpu_up", "gpu_info", "gpu_xid_", "gpu_unsupported", "container_allocated")
 """What can be said of a GPU that answers nothing, beside counters: those stand where they were."""
@@ -30,6 +34,8 @@ def assert_honest(node: Node, world: World) -> Exposition:
     faults = [*_owners(scrape, world), *_memory(scrape, world), *_lost(scrape)]
     assert not faults, "\n".join([*faults, node.log(), scrape.text])
     assert "Traceback" not in node.log(), node.log()
+    messages = Counter(line.partition(" ")[2] for line in node.log().splitlines())
+    assert all(times <= MOST_REPEATS for times in messages.values()), node.log()
     return scrape
 
 
