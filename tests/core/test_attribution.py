@@ -10,7 +10,6 @@ from gpuledger.core.attribution import (
     Evidence,
     PodIndex,
     allocation_owner,
-    attribute,
     holder_of,
     live_allocations,
     remainder,
@@ -25,6 +24,7 @@ from gpuledger.core.model import (
     LoggedContainer,
     LoggedPod,
     Memory,
+    MigUuid,
     Owner,
     Pod,
     PodContainer,
@@ -35,7 +35,7 @@ from gpuledger.core.model import (
     Unattributed,
     Workload,
 )
-from gpuledger.core.snapshot import Holder
+from gpuledger.core.snapshot import ContainerUse, Holder, UnattributedUse
 
 UID, OTHER_UID = PodUid("2fa837fd-7da1-4896-863d-368a4ca73c2d"), PodUid("0418d9dd-6da9-40ca-aa25-adb326765218")
 CID, OTHER_CID = ContainerId("a" * 64), ContainerId("b" * 64)
@@ -194,42 +194,45 @@ def test_of_two_pods_with_one_name_the_later_stands() -> None:
 GPU = Gpu(0, GpuUuid("GPU-0"))
 
 
-def reading(*uses: ProcessUse, used: int = 1000) -> GpuReading:
-    return GpuReading(GPU, up=True, memory=Memory(2000, used, 2000 - used), processes=uses)
+def reading(processes: tuple[ProcessUse, ...] | None = ()) -> GpuReading:
+    return GpuReading(GPU, up=True, memory=Memory(2000, 1000, 1000), processes=processes)
 
 
-def test_what_no_process_explains_is_the_drivers() -> None:
-    state = reading(ProcessUse(1, 300), ProcessUse(2, 200))
+def container(memory: int | None) -> ContainerUse:
+    return ContainerUse(GPU, MigUuid(""), OWNER, memory_used=memory)
 
-    rest = remainder(state, attribute(state, evidence()))
+
+def host(memory: int | None) -> UnattributedUse:
+    return UnattributedUse(GPU, MigUuid(""), Unattributed("host"), memory_used=memory)
+
+
+ENDED = replace(container(None), active=False)
+ELSEWHERE = replace(container(100), gpu=Gpu(1, GpuUuid("GPU-1")))
+
+
+@pytest.mark.parametrize(
+    ("uses", "holder", "memory"),
+    [
+        pytest.param((container(300), host(200)), Unattributed("driver"), 500, id="what-no-holder-explains"),
+        pytest.param((container(300), host(None)), Unattributed("unmeasured"), 700, id="a-holder-is-not-told"),
+        pytest.param((ENDED, ELSEWHERE), Unattributed("driver"), 1000, id="the-ended-and-those-elsewhere"),
+        pytest.param((container(1200),), Unattributed("driver"), 0, id="never-less-than-nothing"),
+    ],
+)
+def test_the_remainder_makes_up_what_the_device_says(
+    uses: tuple[ContainerUse | UnattributedUse, ...], holder: Unattributed, memory: int
+) -> None:
+    rest = remainder(reading(), uses)
 
     assert rest is not None
-    assert (Unattributed("driver"), 500) == (rest.holder, rest.memory_used)
-
-
-def test_memory_that_the_driver_does_not_tell_is_booked_as_unmeasured() -> None:
-    state = reading(ProcessUse(1, 300), ProcessUse(2, None))
-
-    rest = remainder(state, attribute(state, evidence()))
-
-    assert rest is not None
-    assert (Unattributed("unmeasured"), 700) == (rest.holder, rest.memory_used)
+    assert (holder, memory) == (rest.holder, rest.memory_used)
 
 
 def test_unreadable_process_lists_leave_all_memory_unmeasured() -> None:
-    rest = remainder(replace(reading(), processes=None), [])
+    rest = remainder(reading(processes=None), [])
 
     assert rest is not None
     assert (Unattributed("unmeasured"), 1000) == (rest.holder, rest.memory_used)
-
-
-def test_readings_taken_apart_never_leave_less_than_nothing() -> None:
-    state = reading(ProcessUse(1, 1200))
-
-    rest = remainder(state, attribute(state, evidence()))
-
-    assert rest is not None
-    assert rest.memory_used == 0
 
 
 def test_a_device_that_does_not_tell_its_memory_has_no_remainder() -> None:

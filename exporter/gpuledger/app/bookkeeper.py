@@ -31,7 +31,7 @@ from gpuledger.core.model import (
     XidEvent,
 )
 from gpuledger.core.resources import gpu_resource_kind
-from gpuledger.core.snapshot import AttributedProcess, NodeSnapshot, UnattributedUse
+from gpuledger.core.snapshot import AttributedProcess, NodeSnapshot
 from gpuledger.parse.deviceid import resolve
 from gpuledger.parse.workload import infer_workload
 
@@ -71,23 +71,19 @@ class Bookkeeper:
         self._ledger.open(now)
         unresolved = self._book_allocations(found, evidence, now)
         processes: list[AttributedProcess] = []
-        remainders: list[UnattributedUse] = []
         for reading in readings:
-            attributed = self._ledger.book(reading, attribute(reading, evidence), now)
-            processes += attributed
-            rest = remainder(reading, attributed)
-            if rest is not None:
-                remainders.append(rest)
+            processes += self._ledger.book(reading, attribute(reading, evidence), now)
         self._book_xids(found.xids, processes)
         self._processes = tuple(processes)
-        containers = self._ledger.containers()
+        containers, unattributed = self._ledger.containers(), self._ledger.unattributed()
+        rest = (remainder(reading, (*containers, *unattributed)) for reading in readings)
         return NodeSnapshot(
             node=self._node,
             taken_at=now.wall,
             gpus=tuple(self._ledger.gpu_state(reading) for reading in readings),
             containers=containers,
             processes=tuple(processes) if self._process_metrics else (),
-            unattributed=(*self._ledger.unattributed(), *remainders),
+            unattributed=(*unattributed, *(use for use in rest if use is not None)),
             pods=_gpu_pods(evidence.pods, {use.owner for use in containers if use.active}),
             xids=self._ledger.xids(now),
             attribution=_results(processes) if found.nvml is not None else NOTHING,

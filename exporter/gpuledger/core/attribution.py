@@ -29,7 +29,7 @@ from gpuledger.core.model import (
     Unattributed,
     Workload,
 )
-from gpuledger.core.snapshot import AttributedProcess, Holder, UnattributedUse
+from gpuledger.core.snapshot import AttributedProcess, ContainerUse, Holder, UnattributedUse
 
 PROCESS_RESULTS = ("owned", "host", "container", "pod-unknown", "exited", "pid-namespace", "permission")
 """What attribution can make of a process: an owner, or a reason why not."""
@@ -160,18 +160,18 @@ def attribute(reading: GpuReading, evidence: Evidence) -> tuple[AttributedProces
     )
 
 
-def remainder(reading: GpuReading, processes: Iterable[AttributedProcess]) -> UnattributedUse | None:
-    """What the device says is used beyond all its processes: the driver's share.
+def remainder(reading: GpuReading, uses: Iterable[ContainerUse | UnattributedUse]) -> UnattributedUse | None:
+    """What the device says is used beyond what is booked on holders in `uses`: the driver's share.
 
-    It is booked as `unmeasured` when the memory of some process (or every list) is unknown, since it then
-    holds that as well. None where the device does not tell its memory. Two readings taken moments apart may
-    sum to more than the device's; the remainder is then 0.
+    It is booked as `unmeasured` when the memory of some holder (or every list) is unknown, since it then holds
+    that as well: what is shown always adds up to the whole. None where the device does not tell its memory. Two
+    readings taken moments apart may sum to more than the device's; the remainder is then 0.
     """
     if reading.memory is None:
         return None
-    rows = [process.use.memory_used for process in processes]
-    known = reading.processes is not None and None not in rows
-    rest = max(0, reading.memory.used - sum(row for row in rows if row is not None))
+    booked = [use.memory_used for use in uses if use.active and use.gpu.uuid == reading.gpu.uuid]
+    known = reading.processes is not None and None not in booked
+    rest = max(0, reading.memory.used - sum(memory for memory in booked if memory is not None))
     return UnattributedUse(
         reading.gpu, MigUuid(""), Unattributed("driver" if known else "unmeasured"), memory_used=rest
     )
