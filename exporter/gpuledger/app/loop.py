@@ -10,8 +10,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpuledger.app.bookkeeper import Bookkeeper, Findings
@@ -39,7 +39,17 @@ ALLOCATIONS_OUTLIVE_SECONDS = 300.0
 """How long allocations stand after the kubelet fell silent: they change rarely, and its restarts are short."""
 LOGS_INTERVAL_SECONDS = 1.0
 LOGS_DEADLINE_SECONDS = 10.0
+NO_PROCESSES = "not in the host's PID namespace, so that no process can be attributed; set hostPID: true"
 STOP_SECONDS = 2.0
+TICK_SECONDS = 1.0
+"""How often the loop looks for news, however rarely the GPUs are read: a hang must show in time."""
+
+
+class Processes(Protocol):
+    """How /proc is asked about PIDs that NVML listed at a time since boot."""
+
+    def __call__(self, pids: Collection[int], *, listed_at: float) -> Mapping[int, ProcessFacts]:
+        """Facts of each of the PIDs. Raises SourceError."""
 
 
 class Pods(Protocol):
@@ -60,8 +70,8 @@ class Sources:
     """Everything that the loop reads; None where a source does not exist here."""
 
     nvml: Callable[[], NvmlReading]
-    processes: Callable[[Collection[int], float], Mapping[int, ProcessFacts]] | None
-    """Facts of PIDs listed at a time since boot; None outside the host's PID namespace."""
+    processes: Processes | None
+    """None outside the host's PID namespace, where NVML's PIDs mean nothing."""
     allocations: Callable[[], AllocationsReading]
     logs: Callable[[], PodLogs]
     pods: Pods | None
@@ -86,20 +96,23 @@ class NodeLoop:
         self._logs = Poll(
             "podlogs", sources.logs, interval=LOGS_INTERVAL_SECONDS, deadline=LOGS_DEADLINE_SECONDS
         )
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, name="loop", daemon=True)]
-        if sources.pods is not None:
-            self._threads.append(
-                threading.Thread(target=sources.pods.run, args=(self._stop,), name="kube", daemon=True)
-            )
-        self._booked: NvmlReading | None = None
-        self._procfs = SourceHealth("procfs", up=sources.processes is not None)
+        self._polls = (self._nvml, self._allocations, self._logs)
+        self._procfs = SourceHealth("procfs", up=False, error="" if sources.processes else NO_PROCESSES)
+        self._seen: NvmlReading | None = None
         self._snapshot: tuple[float, NodeSnapshot] | None = None
+        self._cycled_at = time.monotonic()
+        """Steady time at which the loop last was well, if only to see that nothing is new."""
+        self._stop = threading.Event()
+        runs = {"loop": self._run, **{poll.name: poll.run for poll in self._polls}}
+        if sources.pods is not None:
+            runs["kube"] = sources.pods.run
+        self._threads = [
+            threading.Thread(target=run, args=(self._stop,), name=name, daemon=True)
+            for name, run in runs.items()
+        ]
 
     def start(self) -> None:
         """Start the sources and the loop."""
-        for poll in (self._nvml, self._allocations, self._logs):
-            poll.start()
         for thread in self._threads:
             thread.start()
 
@@ -107,20 +120,20 @@ class NodeLoop:
         """Stop everything within two seconds; a thread that hangs in the driver is left behind."""
         end = time.monotonic() + STOP_SECONDS
         self._stop.set()
-        for poll in (self._nvml, self._allocations, self._logs):
-            poll.stop(max(0.0, end - time.monotonic()))
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
 
     def snapshot(self) -> NodeSnapshot | None:
         """The newest snapshot; None before the first, and once it is too old to be shown as the present."""
-        if self._snapshot is None or self._loop_age() > self._interval + NVML_DEADLINE_SECONDS * 2:
+        if self._snapshot is None:
             return None
-        return self._snapshot[1]
+        taken_at, snapshot = self._snapshot
+        max_age = self._interval + NVML_DEADLINE_SECONDS * 2
+        return snapshot if time.monotonic() - taken_at <= max_age else None
 
     def health(self) -> list[SourceHealth]:
         """How each source is doing now."""
-        sources = [poll.health() for poll in (self._nvml, self._allocations, self._logs)]
+        sources = [poll.health() for poll in self._polls]
         kube = [self._sources.pods.health()] if self._sources.pods is not None else []
         return [*sources, self._procfs, *kube]
 
@@ -129,30 +142,35 @@ class NodeLoop:
         troubles = []
         if self._nvml.needs_restart:
             troubles.append(f"nvml: {self._nvml.health().error}")
-        if self._nvml.stalled_for() > stall_timeout:
-            troubles.append(f"nvml: a call has been without an answer for {self._nvml.stalled_for():.0f} s")
-        if self._snapshot is not None and self._loop_age() > stall_timeout:
-            troubles.append(f"loop: no cycle for {self._loop_age():.0f} s")
+        if (stalled := self._nvml.stalled_for()) > stall_timeout:
+            troubles.append(f"nvml: a call has been without an answer for {stalled:.0f} s")
+        if (idle := time.monotonic() - self._cycled_at) > stall_timeout:
+            troubles.append(f"loop: no cycle for {idle:.0f} s")
         return troubles
 
-    def _loop_age(self) -> float:
-        return time.monotonic() - self._snapshot[0] if self._snapshot is not None else 0.0
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self._nvml.wait(self._interval)
+    def _run(self, stop: threading.Event) -> None:
+        tick = min(self._interval, TICK_SECONDS)
+        errors: dict[str, str] = {}
+        failure = ""
+        while not stop.is_set():
+            self._nvml.wait(tick)
             try:
-                self._cycle()
-            except Exception:
-                log.exception("cycle failed; the last snapshot stands until it is too old")
-                self._stop.wait(self._interval)
+                if self._cycle():
+                    failure = ""
+            except Exception as error:
+                if repr(error) != failure:
+                    log.exception("cycle failed; the last snapshot stands until it is too old")
+                failure = repr(error)
+            if not failure:
+                self._cycled_at = time.monotonic()
+            _log_changes(self.health(), errors)
 
-    def _cycle(self) -> None:
-        """Book what is new; a reading that was booked already adds nothing while the next is on its way."""
+    def _cycle(self) -> bool:
+        """Book what is new; False where there is nothing, for a reading booked twice would count twice."""
         reading = self._nvml.current()
-        if reading is not None and reading is self._booked:
-            return
-        self._booked = reading
+        if reading is not None and reading is self._seen:
+            return False
+        self._seen = reading
         pods = self._sources.pods
         allocations = self._allocations.last(ALLOCATIONS_OUTLIVE_SECONDS)
         found = Findings(
@@ -166,6 +184,7 @@ class NodeLoop:
         )
         now = Moment(time.monotonic(), time.time())
         self._snapshot = (now.steady, self._bookkeeper.book(found, now))
+        return True
 
     def _facts(self, reading: NvmlReading | None) -> Mapping[int, ProcessFacts] | None:
         """What /proc says of every process that NVML lists, looked up at once, before a PID can be reused."""
@@ -174,25 +193,28 @@ class NodeLoop:
         listed = [gpu for gpu in reading.gpus if gpu.processes] if reading is not None else []
         pids = {process.pid for gpu in listed for process in gpu.processes or ()}
         began = time.monotonic()
-        failures = self._procfs.failures
         try:
-            facts = self._sources.processes(pids, min((gpu.listed_at for gpu in listed), default=0.0))
+            listed_at = min((gpu.listed_at for gpu in listed), default=0.0)
+            facts = self._sources.processes(pids, listed_at=listed_at)
         except SourceError as error:
-            if not self._procfs.error:
-                log.warning("procfs: %s", error)
-            self._procfs = SourceHealth(
-                "procfs",
-                up=False,
-                last_success=self._procfs.last_success,
-                failures=failures + 1,
-                error=str(error),
-            )
-            return {}
-        self._procfs = SourceHealth(
-            "procfs",
-            up=True,
-            last_success=time.time(),
-            duration_seconds=time.monotonic() - began,
-            failures=failures,
+            failures = self._procfs.failures + 1
+            self._procfs = replace(self._procfs, up=False, failures=failures, error=str(error))
+            return {pid: ProcessFacts(pid, fault="permission") for pid in pids}
+        duration = time.monotonic() - began
+        self._procfs = replace(
+            self._procfs, up=True, last_success=time.time(), duration_seconds=duration, error=""
         )
         return facts
+
+
+def _log_changes(sources: Iterable[SourceHealth], errors: dict[str, str]) -> None:
+    """Log a line for each source whose state has changed since `errors`, the last ones by source."""
+    for source in sources:
+        before = errors.get(source.name, "")
+        if source.error and source.error != before:
+            log.warning("%s: %s", source.name, source.error)
+        elif source.up and before:
+            log.info("%s: answers again", source.name)
+        else:
+            continue
+        errors[source.name] = source.error

@@ -55,17 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def node_sources(settings: NodeSettings, node: str, xids: deque[XidEvent]) -> Sources:
-    """The real sources, as far as this place offers them; what it does not is logged once."""
+    """The real sources, as far as this place offers them."""
     procfs = str(settings.path_procfs)
-    processes = None
-    if in_initial_pid_namespace(procfs):
-        source = ProcfsSource(procfs)
-        processes = lambda pids, listed_at: source.read(pids, listed_at=listed_at)  # noqa: E731 - a seam, no name
-    else:
-        log.warning("not in the host's PID namespace: no process can be attributed; set hostPID: true")
     return Sources(
         nvml=NvmlSource().read,
-        processes=processes,
+        processes=ProcfsSource(procfs).read if in_initial_pid_namespace(procfs) else None,
         allocations=PodResourcesSource(settings.path_podresources).read,
         logs=PodLogsSource(str(settings.path_container_logs), str(settings.path_pod_logs)).read,
         pods=_pods(settings, node),

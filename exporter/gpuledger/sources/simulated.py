@@ -1,4 +1,4 @@
-"""A GPU node that does not exist: what every source would say of it, from a seed and the time alone.
+"""A GPU node that does not exist: what every source would say of it, from the time alone.
 
 Four GPUs: one trained on around the clock, one that a notebook holds and leaves idle, one shared by two
 inference pods, one divided by MIG. Jobs come and go, somebody uses a GPU without asking, the host runs a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from math import sin
 
@@ -76,11 +76,35 @@ class _Tenant:
     period: float = 0.0
     life: float = 0.0
 
-    def generation(self, time: float) -> int | None:
-        """Which of its pods lives at `time`; None between two."""
+    @property
+    def mig_uuid(self) -> MigUuid:
+        return MigUuid("") if self.mig is None else _mig_uuid(self.mig)
+
+    def generation(self, age: float) -> int | None:
+        """Which of its pods lives when the node is `age` seconds old; None between two."""
         if not self.period:
             return 0
-        return int(time // self.period) if time % self.period < self.life else None
+        return int(age // self.period) if age % self.period < self.life else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """One pod of a tenant, with its only process; `born` is in Unix seconds."""
+
+    tenant: _Tenant
+    pod: str
+    pid: int
+    born: float
+
+    @property
+    def uid(self) -> PodUid:
+        digits = sha256(f"{self.tenant.namespace}/{self.pod}".encode()).hexdigest()
+        return PodUid("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32])))
+
+    @property
+    def container_id(self) -> ContainerId:
+        name = f"{self.tenant.namespace}/{self.pod}/{self.tenant.container}"
+        return ContainerId(sha256(name.encode()).hexdigest())
 
 
 def _busy(level: float) -> Callable[[float], float]:
@@ -124,37 +148,33 @@ class SimulatedNode:
         self._clock = clock
         self._start = clock()
         self._joules = [0.0] * len(_MODELS)
-        self._read_at = self._start
+        self._metered_seconds = 0
         self._pods: dict[PodUid, Pod] = {}
 
     def nvml(self) -> NvmlReading:
         """What NVML would say now."""
         now = self._clock()
-        elapsed, self._read_at = now - self._read_at, now
-        return NvmlReading(tuple(self._gpu(index, now, elapsed) for index in range(len(_MODELS))))
+        self._meter_energy(now)
+        return NvmlReading(tuple(self._gpu(index, now) for index in range(len(_MODELS))))
 
-    def processes(self, pids: Collection[int], _listed_at: float) -> Mapping[int, ProcessFacts]:
+    def processes(self, pids: Collection[int], *, listed_at: float) -> Mapping[int, ProcessFacts]:  # noqa: ARG002 - as Processes in app/loop.py; no PID is reused here
         """What /proc would say of these PIDs."""
-        known = {pid: (tenant, name) for tenant, name, pid in self._alive(self._clock())}
-        host = ProcessFacts(
-            _HOST_PROCESS.pid, 1, self._start, "nv-hostengine", Cgroup("host", unit="nvidia-dcgm.service")
-        )
-        facts = {pid: self._facts(pid, *known[pid]) for pid in pids if pid in known}
-        return {**facts, host.pid: host}
-
-    def _facts(self, pid: int, tenant: _Tenant, pod: str) -> ProcessFacts:
-        cgroup = Cgroup("pod", _pod_uid(tenant, pod), _container_id(tenant, pod), "burstable")
-        age = self._clock() - self._start
-        return ProcessFacts(pid, pid, self._start, "python", cgroup, cpu_seconds=age, resident_bytes=2 * GIB)
+        now = self._clock()
+        host = Cgroup("host", unit="nvidia-dcgm.service")
+        facts = {
+            _HOST_PROCESS.pid: ProcessFacts(_HOST_PROCESS.pid, 1, self._start, "nv-hostengine", host),
+            **{life.pid: _facts(life, now) for life in self._alive(now)},
+        }
+        return {pid: facts.get(pid, ProcessFacts(pid, fault="exited")) for pid in pids}
 
     def allocations(self) -> AllocationsReading:
         """What the kubelet's PodResources would list."""
         return AllocationsReading(
             tuple(
-                Allocation(tenant.namespace, pod, tenant.container, tenant.resource, _device_id(tenant, index))
-                for tenant, pod, _ in self._alive(self._clock())
-                if tenant.resource
-                for index in tenant.gpus
+                Allocation(t.namespace, life.pod, t.container, t.resource, _device_id(t, index))
+                for life in self._alive(self._clock())
+                if (t := life.tenant).resource
+                for index in t.gpus
             )
         )
 
@@ -168,82 +188,102 @@ class SimulatedNode:
 
     def pods(self) -> Mapping[PodUid, Pod]:
         """The pods that the API would list; the same object while none comes or goes."""
-        alive = {_pod_uid(tenant, pod): (tenant, pod) for tenant, pod, _ in self._alive(self._clock())}
+        alive = {life.uid: life for life in self._alive(self._clock())}
         if alive.keys() != self._pods.keys():
-            now = self._clock()
-            self._pods = {
-                uid: self._pods.get(uid) or self._pod(tenant, pod, now) for uid, (tenant, pod) in alive.items()
-            }
+            self._pods = {uid: _pod(life, self.node) for uid, life in alive.items()}
         return self._pods
-
-    def _pod(self, tenant: _Tenant, name: str, now: float) -> Pod:
-        requests = {tenant.resource: float(len(tenant.gpus))} if tenant.resource else {}
-        container = PodContainer(tenant.container, "regular", _container_id(tenant, name), ready=True)
-        return Pod(
-            _pod_uid(tenant, name),
-            tenant.namespace,
-            name,
-            self.node,
-            "Running",
-            "Burstable",
-            ready=True,
-            created_at=now,
-            workload=tenant.workload,
-            containers=(container,),
-            requests=requests,
-        )
 
     def health(self) -> SourceHealth:
         """A simulated API never fails."""
         return SourceHealth("kube", up=True, last_success=self._clock())
 
     def xids(self, since: float, until: float) -> list[XidEvent]:
-        """Driver errors in a span of time."""
+        """Driver errors after `since`, up to `until`."""
         first = int((since - self._start) // _XID_PERIOD) + 1
         last = int((until - self._start) // _XID_PERIOD)
         return [
             XidEvent(_gpu_uuid(_XID_GPU), _XID, self._start + n * _XID_PERIOD) for n in range(first, last + 1)
         ]
 
-    def _alive(self, now: float) -> list[tuple[_Tenant, str, int]]:
-        """Tenants that live now, with pod name and PID."""
-        age = now - self._start
+    def _alive(self, now: float) -> list[_Life]:
+        """Pods that live now, each with its process."""
         lives = []
         for number, tenant in enumerate(_TENANTS):
-            generation = tenant.generation(age)
+            generation = tenant.generation(now - self._start)
             if generation is not None:
-                lives.append((tenant, tenant.pod.format(generation), 1000 + 100 * number + generation % 100))
+                pid = 1000 + 100 * number + generation % 100
+                born = self._start + generation * tenant.period
+                lives.append(_Life(tenant, tenant.pod.format(generation), pid, born))
         return lives
 
-    def _gpu(self, index: int, now: float, elapsed: float) -> GpuReading:
+    def _loads(self, index: int, now: float) -> dict[_Life, float]:
+        """SM use by process on a GPU, which together they can't use more than wholly."""
+        age = now - self._start
+        wanted = {life: life.tenant.load(age) for life in self._alive(now) if index in life.tenant.gpus}
+        total = max(1.0, sum(wanted.values()))
+        return {life: load / total for life, load in wanted.items()}
+
+    def _watts(self, index: int, now: float) -> float:
         model = _MODELS[index]
-        tenants = [(t, pod, pid) for t, pod, pid in self._alive(now) if index in t.gpus]
-        loads = {pid: tenant.load(now - self._start) for tenant, _, pid in tenants}
-        total = sum(loads.values())
-        busy = min(1.0, total)
-        loads = {pid: load / max(1.0, total) for pid, load in loads.items()}
-        watts = model.idle_watts + busy * (model.full_watts - model.idle_watts)
-        self._joules[index] += watts * elapsed
-        uses = [
-            ProcessUse(pid, int(t.memory_gib * GIB), _mig_uuid(t.mig) if t.mig is not None else MigUuid(""))
-            for t, _, pid in tenants
-        ]
+        return model.idle_watts + sum(self._loads(index, now).values()) * (model.full_watts - model.idle_watts)
+
+    def _meter_energy(self, now: float) -> None:
+        """Count the energy of each whole second since the start, whenever it is asked for."""
+        for second in range(self._metered_seconds, int(now - self._start)):
+            for index in range(len(_MODELS)):
+                self._joules[index] += self._watts(index, self._start + second)
+            self._metered_seconds = second + 1
+
+    def _gpu(self, index: int, now: float) -> GpuReading:
+        model, loads = _MODELS[index], self._loads(index, now)
+        busy = min(1.0, sum(loads.values()))
+        uses = [ProcessUse(life.pid, int(life.tenant.memory_gib * GIB), life.tenant.mig_uuid) for life in loads]
         if index == _HOST_GPU:
             uses.append(_HOST_PROCESS)
         used = sum(use.memory_used or 0 for use in uses) + int(DRIVER_GIB * GIB)
-        total_bytes = model.memory_gib * GIB
         mig = index == _MIG_GPU
+        samples = tuple(ProcessSample(life.pid, now, load) for life, load in loads.items())
         return GpuReading(
             gpu=Gpu(index, _gpu_uuid(index)),
             up=True,
             info={"model": model.name, "architecture": model.architecture, "driver_version": "580.65.06"},
-            memory=Memory(total_bytes, used, total_bytes - used),
-            values=_values(model, busy, watts, self._joules[index], mig=mig),
+            memory=_memory(model.memory_gib * GIB, used),
+            values=_values(model, busy, self._watts(index, now), self._joules[index], mig=mig),
             processes=tuple(uses),
             busy_samples=None if mig else ((now, busy),),
-            process_samples=None if mig else tuple(ProcessSample(p, now, load) for p, load in loads.items()),
+            process_samples=None if mig else samples,
             mig_devices=_mig_devices(uses) if mig else (),
         )
+
+
+def _facts(life: _Life, now: float) -> ProcessFacts:
+    cgroup = Cgroup("pod", life.uid, life.container_id, "burstable")
+    return ProcessFacts(
+        life.pid,
+        life.pid,
+        life.born,
+        "python",
+        cgroup,
+        cpu_seconds=now - life.born,
+        resident_bytes=2 * GIB,
+    )
+
+
+def _pod(life: _Life, node: str) -> Pod:
+    tenant = life.tenant
+    return Pod(
+        life.uid,
+        tenant.namespace,
+        life.pod,
+        node,
+        "Running",
+        "Burstable",
+        ready=True,
+        created_at=life.born,
+        workload=tenant.workload,
+        containers=(PodContainer(tenant.container, "regular", life.container_id, ready=True),),
+        requests={tenant.resource: float(len(tenant.gpus))} if tenant.resource else {},
+    )
 
 
 def _values(
@@ -264,14 +304,15 @@ def _values(
 
 
 def _mig_devices(uses: list[ProcessUse]) -> tuple[MigDevice, ...]:
-    devices = tuple(
-        MigDevice(_mig_uuid(n), "1g.10gb", 7 + n, 0, Memory(10 * GIB, 0, 10 * GIB)) for n in range(2)
-    )
     used = {use.mig_uuid: use.memory_used or 0 for use in uses}
     return tuple(
-        replace(device, memory=Memory(10 * GIB, used.get(device.uuid, 0), 10 * GIB - used.get(device.uuid, 0)))
-        for device in devices
+        MigDevice(uuid, "1g.10gb", 7 + number, 0, _memory(10 * GIB, used.get(uuid, 0)))
+        for number, uuid in enumerate(map(_mig_uuid, range(2)))
     )
+
+
+def _memory(total: int, used: int) -> Memory:
+    return Memory(total, used, total - used)
 
 
 def _gpu_uuid(index: int) -> GpuUuid:
@@ -283,13 +324,4 @@ def _mig_uuid(number: int) -> MigUuid:
 
 
 def _device_id(tenant: _Tenant, index: int) -> str:
-    return _mig_uuid(tenant.mig) if tenant.mig is not None else _gpu_uuid(index) + tenant.replica
-
-
-def _pod_uid(tenant: _Tenant, pod: str) -> PodUid:
-    digits = sha256(f"{tenant.namespace}/{pod}".encode()).hexdigest()
-    return PodUid("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32])))
-
-
-def _container_id(tenant: _Tenant, pod: str) -> ContainerId:
-    return ContainerId(sha256(f"{tenant.namespace}/{pod}/{tenant.container}".encode()).hexdigest())
+    return tenant.mig_uuid or _gpu_uuid(index) + tenant.replica
