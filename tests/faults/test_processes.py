@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fakes.nvml.build import build_library
 from fakes.nvml.environment import read_calls
 from fakes.nvml.scenario import Fault
 from fakes.tenants import bare
 from fakes.world import MIB
 from tools.daemon import until
+from tools.fetch import binary, tool
 from tools.honesty import assert_honest
 from tools.node import Node
 
@@ -144,9 +146,21 @@ def test_outside_the_hosts_pid_namespace_no_process_is_looked_up(
     world: World, tmp_path: Path, unshare: tuple[str, ...]
 ) -> None:
     assert str(Path("/proc/self/ns/pid").readlink()) == INITIAL_PID_NAMESPACE
-    calls = tmp_path / "strace"
-    prefix = ("strace", "-f", "--seccomp-bpf", "-e", "trace=%file", "-o", str(calls), "-D")
-    with Node(world, prefix=(*prefix, "unshare", "--pid", "--fork", "--kill-child", *unshare)) as node:
+    calls = tmp_path / "calls"
+    strace = (
+        str(binary("strace-6", "strace")),
+        "-f",
+        "--seccomp-bpf",
+        "-e",
+        "trace=%file",
+        "-o",
+        str(calls),
+        "-D",
+    )
+    namespace = ("unshare", "--pid", "--fork", "--kill-child", *unshare)
+    libraries = [build_library().parent, *tool("strace-6").glob("usr/lib/*")]
+    environment = {"LD_LIBRARY_PATH": ":".join(map(str, libraries))}
+    with Node(world, prefix=(*strace, *namespace), env=environment) as node:
         node.wait_for("the GPUs", lambda s: len(s.series("gpu_up")) == 2)
         node.settled()
         scrape = assert_honest(node, world)
