@@ -64,7 +64,7 @@ class Check:
     remediation: str
     references: tuple[str, ...]
     claim_rule: Callable[[ResourceClaim | ResourceClaimTemplate], Iterator[Hit]] = _flags_nothing
-    judge: Callable[[ClusterFacts, AuditedPod, Finding], Severity] | None = None
+    judge: Callable[[ClusterFacts, AuditedPod, Finding], Severity | None] | None = None
     covered_by: tuple[str, ...] = ()
     expected: bool = False
     opt_in: bool = False

@@ -56,6 +56,8 @@ class Audit:
         if self.namespace not in ("", manifest.namespace):
             return None
         hits = [(check, hit) for check in self.checks if not check.of_failed for hit in check.pod_rule(pod)]
+        order = {container.path: index for index, container in enumerate(pod.containers)}
+        hits.sort(key=lambda entry: order.get(_element(entry[1].path), len(order)))
         return _audited(manifest, hits, gpus, reach)
 
     def _ended_pod(self, manifest: PodManifest) -> AuditedPod | None:
@@ -136,6 +138,12 @@ def _findings(hits: Hits, annotations: Mapping[str, str], role: str) -> tuple[Fi
         for check, hit in hits
         if not any((other, hit.path) in places for other in check.covered_by)
     )
+
+
+def _element(path: str) -> str:
+    """The first list element of a field path: the container that a place belongs to, if it does to one."""
+    head, bracket, _ = path.partition("]")
+    return head + bracket
 
 
 def _is_gpu_stack(manifest: PodManifest) -> bool:

@@ -40,7 +40,7 @@ class Judge:
         reported, exempt, known = [], [], []
         for found in pod.findings:
             finding = self._finding(pod, found)
-            if finding.severity < self.minimum:
+            if finding is None or finding.severity < self.minimum:
                 continue
             if finding.exempt:
                 exempt.append(finding)
@@ -54,9 +54,11 @@ class Judge:
         """Every pod with its findings told apart."""
         return map(self.pod, pods)
 
-    def _finding(self, pod: AuditedPod, finding: Finding) -> Finding:
+    def _finding(self, pod: AuditedPod, finding: Finding) -> Finding | None:
         judge = self.checks[finding.check].judge
         severity = judge(self.facts, pod, finding) if judge else finding.severity
+        if severity is None:
+            return None
         exempt = finding.exempt or self.policy.reason(pod, finding, self.now)
         if severity == finding.severity and exempt == finding.exempt:
             return finding

@@ -13,9 +13,10 @@ from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.quantity import parse_readable
 
 
-def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity:
-    """Several plain GPUs are shares only where the node says that it shares them."""
-    return Severity.MEDIUM if facts.inventory.sharing(pod.node) else finding.severity
+def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity | None:
+    """Several whole GPUs are shares only where the node says that it shares them."""
+    shares = finding.detail.endswith(".shared") or facts.inventory.sharing(pod.node)
+    return finding.severity if shares else None
 
 
 @partial(
@@ -32,12 +33,11 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity:
     judge=_judge,
 )
 def gpu_shared_multi(pod: PodSubject) -> Iterator[Hit]:
-    """Plain resources are worth nothing until the node is known."""
+    """Whole GPUs too, until the node is known."""
     for container in pod.containers:
         limits = parse_readable(container.spec.resources.limits)
         for name in container.gpus:
             kind = gpu_resource_kind(name, pod.context.also)
             if kind in ("shared", "whole") and limits.get(name, 0) > 1:
-                severity = None if kind == "shared" else Severity.INFO
                 path = f"{container.path}.resources.limits[{name}]"
-                yield Hit(path, f"{limits[name]} {name}", container.name, severity)
+                yield Hit(path, f"{limits[name]} {name}", container.name)
