@@ -7,34 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from gpuledger.core.inventory import NodeResource
 from gpuledger.core.resources import gpu_device_class_kind, gpu_resource_kind
 from gpuledger.parse.manifests import Node, ResourceQuota
 from gpuledger.parse.quantity import parse_readable
 
 _CLASS_QUOTA = ".deviceclass.resource.k8s.io/devices"
 _ZERO = Decimal(0)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeResource:
-    """One GPU resource of a node, in its own units; None where the node does not tell."""
-
-    resource: str
-    capacity: Decimal | None
-    allocatable: Decimal | None
-    requested: Decimal
-
-    @property
-    def free(self) -> Decimal | None:
-        """What the scheduler could still place; negative where devices fell ill under their pods."""
-        return None if self.allocatable is None else self.allocatable - self.requested
-
-    @property
-    def unhealthy(self) -> Decimal | None:
-        """What the device plugin withdrew."""
-        if self.capacity is None or self.allocatable is None:
-            return None
-        return self.capacity - self.allocatable
 
 
 @dataclass(frozen=True, slots=True)
