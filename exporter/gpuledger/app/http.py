@@ -6,11 +6,12 @@ asyncio carries the connections and h11 the protocol: docs/decisions/0003-http.m
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
+from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 import h11
 
@@ -54,8 +55,9 @@ class Server:
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self._idle: dict[asyncio.StreamWriter, None] = {}
-        self._open: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
+        self._open: dict[StreamWriter, asyncio.Task[None]] = {}
+        self._idle: dict[StreamWriter, None] = {}
+        """Those without a whole request, the longest idle first."""
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> list[str]:
@@ -72,75 +74,54 @@ class Server:
         self._server.close()
         for writer in list(self._idle):
             writer.close()
-        if self._open:
-            await asyncio.wait(self._open.values(), timeout=grace)
-        for writer in list(self._open):
-            writer.transport.abort()
+        for end in (grace, None):
+            if self._open:
+                await asyncio.wait(self._open.values(), timeout=end)
+            for writer in self._open:
+                writer.transport.abort()
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _connection(self, reader: StreamReader, writer: StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
+        if len(self._open) >= MAX_CONNECTIONS:
+            self._evict()
         self._open[writer] = task
-        if len(self._open) > MAX_CONNECTIONS and self._idle:
-            next(iter(self._idle)).transport.abort()
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
         try:
-            while await self._exchange(connection, reader, writer):
+            while await self._exchange(connection, reader, writer) and self._serving():
                 connection.start_next_cycle()
-        except (TimeoutError, ConnectionError, h11.ProtocolError):
+                await asyncio.sleep(0)  # others come in between the requests of a pipeline
+            await _part(reader, writer)
+        except (OSError, h11.ProtocolError):
             log.debug("connection ended early", exc_info=True)
         finally:
             self._open.pop(writer, None)
-            self._idle.pop(writer, None)
-            writer.close()
-            with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(1.0):
-                    await writer.wait_closed()
+            writer.transport.abort()
 
-    async def _exchange(
-        self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bool:
+    def _serving(self) -> bool:
+        return self._server is not None and self._server.is_serving()
+
+    def _evict(self) -> None:
+        """Cut the connection that has been idle longest; where none is idle, the oldest."""
+        victim = next(iter(self._idle or self._open))
+        self._idle.pop(victim, None)
+        del self._open[victim]
+        victim.transport.abort()
+
+    async def _exchange(self, connection: h11.Connection, reader: StreamReader, writer: StreamWriter) -> bool:
         """One request and its answer; False when the connection is to end."""
-        try:
-            request = await self._receive(connection, reader, writer)
-        except h11.RemoteProtocolError as error:
-            if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                refusal = Response(error.error_status_hint, f"{error}\n".encode())
-                await _send(connection, writer, refusal, method="GET")
-            return False
-        if request is None:
-            return False
-        response = self._answer(request)
-        await _send(connection, writer, response, method=request.method)
-        return connection.our_state is h11.DONE and connection.their_state is h11.DONE
-
-    async def _receive(
-        self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> Request | None:
-        """The next request, or None at the end of the connection; a body, which no GET needs, is not read."""
         self._idle[writer] = None
-        now = asyncio.get_running_loop().time
-        deadline, started = now() + IDLE_SECONDS, False
         try:
-            while True:
-                event = connection.next_event()
-                if event is h11.NEED_DATA:
-                    async with asyncio.timeout_at(deadline):
-                        data = await reader.read(MAX_HEADER_BYTES)
-                    connection.receive_data(data)
-                    if not started:
-                        deadline, started = now() + HEADER_SECONDS, True
-                elif isinstance(event, h11.Request):
-                    break
-                else:
-                    return None
+            request = await _receive(connection, reader)
+        except h11.RemoteProtocolError as error:
+            await _send(connection, writer, Response(error.error_status_hint, f"{error}\n".encode()))
+            return False
         finally:
             self._idle.pop(writer, None)
-        with contextlib.suppress(h11.RemoteProtocolError):
-            connection.next_event()  # a request without a body ends here, and the connection may be kept
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
-        path = event.target.decode("latin-1").partition("?")[0]
-        return Request(event.method.decode("latin-1"), path, headers)
+        if request is None:
+            return False
+        await _send(connection, writer, self._answer(request), bodiless=request.method == "HEAD")
+        return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
     def _answer(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
@@ -152,8 +133,27 @@ class Server:
             return Response(500, b"internal error; the log says more\n")
 
 
+async def _receive(connection: h11.Connection, reader: StreamReader) -> Request | None:
+    """The next request, or None at the end of the connection; a body, which no GET needs, is not read."""
+    if not connection.trailing_data[0]:
+        async with asyncio.timeout(IDLE_SECONDS):
+            connection.receive_data(await reader.read(MAX_HEADER_BYTES))
+    async with asyncio.timeout(HEADER_SECONDS):
+        while (event := connection.next_event()) is h11.NEED_DATA:
+            connection.receive_data(await reader.read(MAX_HEADER_BYTES))
+    if not isinstance(event, h11.Request):
+        return None
+    try:
+        connection.next_event()  # a request without a body ends here, and the connection may be kept
+    except h11.RemoteProtocolError:
+        log.debug("a request's body is malformed", exc_info=True)
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
+    path = event.target.decode("latin-1").partition("?")[0]
+    return Request(event.method.decode("latin-1"), path, headers)
+
+
 async def _send(
-    connection: h11.Connection, writer: asyncio.StreamWriter, response: Response, *, method: str
+    connection: h11.Connection, writer: StreamWriter, response: Response, *, bodiless: bool = False
 ) -> None:
     headers = [
         ("Content-Type", response.content_type),
@@ -163,12 +163,26 @@ async def _send(
     ]
     if connection.their_state is not h11.DONE:
         headers.append(("Connection", "close"))
-    writer.write(connection.send(h11.Response(status_code=response.status, headers=headers)) or b"")
-    if method != "HEAD":
+    head = h11.Response(
+        status_code=response.status, reason=HTTPStatus(response.status).phrase.encode(), headers=headers
+    )
+    writer.write(connection.send(head) or b"")
+    if not bodiless:
         writer.write(connection.send(h11.Data(data=response.body)) or b"")
     writer.write(connection.send(h11.EndOfMessage()) or b"")
     async with asyncio.timeout(SEND_SECONDS):
         await writer.drain()
+
+
+async def _part(reader: StreamReader, writer: StreamWriter) -> None:
+    """Let the peer take in the answer and close: closing on unread input would reset the connection.
+
+    Source: RFC 9112 section 9.6.
+    """
+    writer.write_eof()
+    async with asyncio.timeout(SEND_SECONDS):
+        while await reader.read(MAX_HEADER_BYTES):
+            pass
 
 
 def _address(listening: socket.socket) -> str:
