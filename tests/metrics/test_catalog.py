@@ -15,13 +15,17 @@ from gpuledger.metrics.docs import render_docs
 UNITS = ("bytes", "seconds", "ratio", "joules", "watts", "celsius", "hertz")
 UNITLESS_GAUGES = re.compile(
     r"(_info|_up|_enabled|_pending|_failed|_throttled|_unsupported|_ready|_allocated|_processes"
-    r"|_rows|_pages|_action|_state|_phase|_allocations|_link_(generation|width)(_max)?)$"
+    r"|_rows|_pages|_action|_state|_phase|_allocations|_link_(generation|width)(_max)?"
+    r"|_condition|_requested|_cards|_devices|_(capacity|allocatable|free|placeable)|quota_(hard|used)"
+    r"|_warning_events|audit_(finding|workload_pods_affected|exempted|pods_scanned))$"
 )
 VOCABULARY = {
     *("node", "gpu", "gpu_uuid", "mig_uuid", "namespace", "pod", "container", "workload_kind", "workload"),
     *("pid", "process", "reason", "unit", "resource", "sensor", "clock", "type", "scope", "cause", "xid"),
     *("link", "fan", "reading", "profile", "gpu_instance", "compute_instance", "uid", "qos", "phase"),
     *("workload_inferred", "exit_code", "source", "result", "family", "version", "python_version"),
+    *("condition", "product", "sharing", "mig_strategy", "cards", "ready", "schedulable", "quota", "driver"),
+    *("pool", "claim", "device_class", "state", "check", "severity"),
     *catalog.GPU_INFO_LABELS,
 }
 

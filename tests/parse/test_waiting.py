@@ -25,7 +25,7 @@ def pod(message: str | None = None, phase: str = "Pending", **spec: Any) -> PodM
     [
         ("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", "insufficient-gpu"),
         (
-            "0/9 nodes are available: 1 node(s) had untolerated taint {x: y}, 8 Insufficient nvidia.com/mig-1g.5gb.",
+            "0/9 nodes are available: 1 had untolerated taint {x: y}, 8 Insufficient nvidia.com/mig-1g.5gb.",
             "insufficient-gpu",
         ),
         ("0/3 nodes are available: 3 Insufficient memory.", "insufficient-resources"),

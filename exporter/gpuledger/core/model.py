@@ -281,6 +281,8 @@ class Pod:
     phase: str = ""
     qos: str = ""
     ready: bool | None = None
+    conditions: Mapping[str, bool] = field(default_factory=lambda: NOTHING)
+    """Which of its conditions are true; one that is unknown is absent."""
     created_at: float | None = None
     deleted_at: float | None = None
     config_hash: PodUid | None = None

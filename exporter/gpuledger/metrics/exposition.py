@@ -33,28 +33,39 @@ class Family:
 
 def render_text(families: Iterable[Family]) -> str:
     """The families in Prometheus' text format, version 0.0.4."""
-    return "".join(_family(family, family.spec.full_name) for family in families)
+    return "".join(render_head(family.spec) + _series(family) for family in families)
 
 
 def render_openmetrics(families: Iterable[Family]) -> str:
     """The families in OpenMetrics 1.0, without the closing `# EOF`."""
-    return "".join(_family(family, family.spec.full_name.removesuffix("_total")) for family in families)
+    return "".join(render_head(family.spec, openmetrics=True) + _series(family) for family in families)
 
 
-def _family(family: Family, title: str) -> str:
+def render_head(spec: MetricSpec, *, openmetrics: bool = False) -> str:
+    """What stands before the series of a family."""
+    title = spec.full_name.removesuffix("_total") if openmetrics else spec.full_name
+    return f"# HELP {title} {_escape_help(spec.help)}\n# TYPE {title} {spec.kind}\n"
+
+
+def render_series(spec: MetricSpec, rows: Iterable[Row]) -> str:
+    """The series of a family alone, which both formats write alike: for whoever keeps the text himself."""
+    return "".join([f"{spec.full_name}{_labels(spec.labels, row)} {_number(value)}\n" for row, value in rows])
+
+
+def _series(family: Family) -> str:
     spec = family.spec
     name = spec.full_name
-    lines = [f"# HELP {title} {_escape_help(spec.help)}\n# TYPE {title} {spec.kind}\n"]
-    lines += [f"{name}{_labels(spec.labels, labels)} {_number(value)}\n" for labels, value in family.rows]
-    return "".join(lines)
+    return "".join([f"{name}{_kept_labels(spec.labels, row)} {_number(value)}\n" for row, value in family.rows])
 
 
-@lru_cache(maxsize=65536)
 def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
     if not names:
         return ""
     pairs = [f'{name}="{_escape(value)}"' for name, value in zip(names, values, strict=True)]
     return "{" + ",".join(pairs) + "}"
+
+
+_kept_labels = lru_cache(maxsize=65536)(_labels)
 
 
 def _escape(value: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 
 from gpuledger.core.model import Gpu, Memory, MigDevice, Owner, Pod
 from gpuledger.core.snapshot import (
@@ -29,10 +30,10 @@ def render_node(snapshot: NodeSnapshot) -> Iterator[Family]:
         _gpu(rows, snapshot.node, state)
     for xid in snapshot.xids:
         labels = (*_device(snapshot.node, xid.gpu), str(xid.xid))
-        _add(rows, "gpu_xid_errors_total", labels, xid.count)
-        _add(rows, "gpu_xid_last_timestamp_seconds", labels, xid.last_time)
+        add(rows, "gpu_xid_errors_total", labels, xid.count)
+        add(rows, "gpu_xid_last_timestamp_seconds", labels, xid.last_time)
         for owner in xid.owners:
-            _add(rows, "gpu_xid_pod_info", (*labels, *_owner(owner)), 1)
+            add(rows, "gpu_xid_pod_info", (*labels, *_owner(owner)), 1)
     for container in snapshot.containers:
         _container(rows, snapshot.node, container)
     for process in snapshot.processes:
@@ -40,7 +41,7 @@ def render_node(snapshot: NodeSnapshot) -> Iterator[Family]:
     for use in snapshot.unattributed:
         _unattributed(rows, snapshot.node, use)
     for pod in snapshot.pods:
-        _pod(rows, snapshot.node, pod)
+        add_pod_facts(rows, snapshot.node, pod)
     _cycle(rows, snapshot)
     return _families(rows)
 
@@ -50,10 +51,10 @@ def render_sources(node: str, sources: Iterable[SourceHealth]) -> Iterator[Famil
     rows: Rows = {}
     for source in sources:
         labels = (node, source.name)
-        _add(rows, "source_up", labels, source.up)
-        _add(rows, "source_last_success_timestamp_seconds", labels, source.last_success)
-        _add(rows, "source_duration_seconds", labels, source.duration_seconds)
-        _add(rows, "source_failures_total", labels, source.failures)
+        add(rows, "source_up", labels, source.up)
+        add(rows, "source_last_success_timestamp_seconds", labels, source.last_success)
+        add(rows, "source_duration_seconds", labels, source.duration_seconds)
+        add(rows, "source_failures_total", labels, source.failures)
     return _families(rows)
 
 
@@ -66,7 +67,7 @@ def _families(rows: Rows) -> Iterator[Family]:
     return (Family(spec, rows[spec.name]) for spec in catalog.SPECS if spec.name in rows)
 
 
-def _add(rows: Rows, name: str, labels: tuple[str, ...], value: float | None) -> None:
+def add(rows: Rows, name: str, labels: tuple[str, ...], value: float | Decimal | None) -> None:
     """Add a series, unless its value is unknown."""
     if value is not None:
         rows.setdefault(name, []).append((labels, float(value)))
@@ -83,29 +84,29 @@ def _owner(owner: Owner) -> tuple[str, ...]:
 def _gpu(rows: Rows, node: str, state: GpuState) -> None:
     reading = state.reading
     device = _device(node, reading.gpu)
-    _add(rows, "gpu_up", device, reading.up)
+    add(rows, "gpu_up", device, reading.up)
     info = reading.info
     if info:
-        _add(rows, "gpu_info", (*device, *(info.get(label, "") for label in catalog.GPU_INFO_LABELS)), 1)
+        add(rows, "gpu_info", (*device, *(info.get(label, "") for label in catalog.GPU_INFO_LABELS)), 1)
     _memory(rows, "gpu_memory", device, reading.memory)
     _values(rows, device, reading.values)
-    _add(rows, "gpu_busy_seconds_total", device, state.busy_seconds)
+    add(rows, "gpu_busy_seconds_total", device, state.busy_seconds)
     for reason, seconds in state.throttled_seconds.items():
-        _add(rows, "gpu_throttled_seconds_total", (*device, reason), seconds)
+        add(rows, "gpu_throttled_seconds_total", (*device, reason), seconds)
     if reading.processes is not None:
-        _add(rows, "gpu_processes", device, len({process.pid for process in reading.processes}))
+        add(rows, "gpu_processes", device, len({process.pid for process in reading.processes}))
     for name in sorted(reading.unsupported):
-        _add(rows, "gpu_unsupported", (*device, name), 1)
+        add(rows, "gpu_unsupported", (*device, name), 1)
     for mig in reading.mig_devices:
         _mig(rows, device, mig)
 
 
 def _memory(rows: Rows, prefix: str, labels: tuple[str, ...], memory: Memory | None) -> None:
     if memory is not None:
-        _add(rows, f"{prefix}_total_bytes", labels, memory.total)
-        _add(rows, f"{prefix}_used_bytes", labels, memory.used)
-        _add(rows, f"{prefix}_free_bytes", labels, memory.free)
-        _add(rows, f"{prefix}_reserved_bytes", labels, memory.reserved)
+        add(rows, f"{prefix}_total_bytes", labels, memory.total)
+        add(rows, f"{prefix}_used_bytes", labels, memory.used)
+        add(rows, f"{prefix}_free_bytes", labels, memory.free)
+        add(rows, f"{prefix}_reserved_bytes", labels, memory.reserved)
 
 
 def _values(rows: Rows, labels: tuple[str, ...], values: Mapping[str, Mapping[tuple[str, ...], float]]) -> None:
@@ -115,7 +116,7 @@ def _values(rows: Rows, labels: tuple[str, ...], values: Mapping[str, Mapping[tu
 
 def _mig(rows: Rows, device: tuple[str, ...], mig: MigDevice) -> None:
     labels = (*device, mig.uuid)
-    _add(rows, "mig_info", (*labels, mig.profile, str(mig.gpu_instance), str(mig.compute_instance)), 1)
+    add(rows, "mig_info", (*labels, mig.profile, str(mig.gpu_instance), str(mig.compute_instance)), 1)
     _memory(rows, "mig_memory", labels, mig.memory)
     _values(rows, labels, mig.values)
 
@@ -123,14 +124,14 @@ def _mig(rows: Rows, device: tuple[str, ...], mig: MigDevice) -> None:
 def _container(rows: Rows, node: str, use: ContainerUse) -> None:
     labels = (*_device(node, use.gpu), use.mig_uuid, *_owner(use.owner))
     for resource, count in use.allocated.items():
-        _add(rows, "container_allocated", (*labels, resource), count)
+        add(rows, "container_allocated", (*labels, resource), count)
     for resource, seconds in use.allocated_seconds.items():
-        _add(rows, "container_allocated_seconds_total", (*labels, resource), seconds)
-    _add(rows, "container_memory_used_bytes", labels, use.memory_used)
-    _add(rows, "container_sm_utilization_ratio", labels, use.sm_ratio)
-    _add(rows, "container_sm_busy_seconds_total", labels, use.sm_seconds)
-    _add(rows, "container_processes", labels, use.processes)
-    _add(rows, "container_energy_joules_total", labels, use.energy_joules)
+        add(rows, "container_allocated_seconds_total", (*labels, resource), seconds)
+    add(rows, "container_memory_used_bytes", labels, use.memory_used)
+    add(rows, "container_sm_utilization_ratio", labels, use.sm_ratio)
+    add(rows, "container_sm_busy_seconds_total", labels, use.sm_seconds)
+    add(rows, "container_processes", labels, use.processes)
+    add(rows, "container_energy_joules_total", labels, use.energy_joules)
 
 
 def _process(rows: Rows, node: str, process: AttributedProcess) -> None:
@@ -138,42 +139,45 @@ def _process(rows: Rows, node: str, process: AttributedProcess) -> None:
     owner, reason = (_owner(holder), "") if isinstance(holder, Owner) else (("",) * 5, holder.reason)
     device = (*_device(node, process.gpu), process.use.mig_uuid)
     labels = (*device, *owner, str(process.use.pid), facts.name if facts else "", reason)
-    _add(rows, "process_memory_used_bytes", labels, process.use.memory_used)
-    _add(rows, "process_sm_utilization_ratio", labels, process.sm_ratio)
+    add(rows, "process_memory_used_bytes", labels, process.use.memory_used)
+    add(rows, "process_sm_utilization_ratio", labels, process.sm_ratio)
     if facts is not None:
-        _add(rows, "process_start_time_seconds", labels, facts.start_time)
-        _add(rows, "process_cpu_seconds_total", labels, facts.cpu_seconds)
-        _add(rows, "process_resident_memory_bytes", labels, facts.resident_bytes)
+        add(rows, "process_start_time_seconds", labels, facts.start_time)
+        add(rows, "process_cpu_seconds_total", labels, facts.cpu_seconds)
+        add(rows, "process_resident_memory_bytes", labels, facts.resident_bytes)
 
 
 def _unattributed(rows: Rows, node: str, use: UnattributedUse) -> None:
     labels = (*_device(node, use.gpu), use.mig_uuid, use.holder.reason, use.holder.unit)
-    _add(rows, "unattributed_memory_used_bytes", labels, use.memory_used)
-    _add(rows, "unattributed_processes", labels, use.processes)
-    _add(rows, "unattributed_sm_busy_seconds_total", labels, use.sm_seconds)
+    add(rows, "unattributed_memory_used_bytes", labels, use.memory_used)
+    add(rows, "unattributed_processes", labels, use.processes)
+    add(rows, "unattributed_sm_busy_seconds_total", labels, use.sm_seconds)
 
 
-def _pod(rows: Rows, node: str, pod: Pod) -> None:
+def add_pod_facts(rows: Rows, node: str, pod: Pod) -> None:
+    """What `kubectl get pods` shows of a pod."""
     labels = (node, pod.namespace, pod.name)
     workload = (pod.workload.kind, pod.workload.name, str(pod.workload.inferred).lower())
-    _add(rows, "pod_info", (*labels, pod.uid, pod.qos, *workload), 1)
+    add(rows, "pod_info", (*labels, pod.uid, pod.qos, *workload), 1)
     for phase in POD_PHASES if pod.phase else ():
-        _add(rows, "pod_status_phase", (*labels, phase), phase == pod.phase)
-    _add(rows, "pod_ready", labels, pod.ready)
-    _add(rows, "pod_created_timestamp_seconds", labels, pod.created_at)
+        add(rows, "pod_status_phase", (*labels, phase), phase == pod.phase)
+    add(rows, "pod_ready", labels, pod.ready)
+    for condition, holds in pod.conditions.items():
+        add(rows, "pod_condition", (*labels, condition), holds)
+    add(rows, "pod_created_timestamp_seconds", labels, pod.created_at)
     for container in pod.containers:
-        _add(rows, "pod_container_restarts_total", (*labels, container.name), container.restarts)
+        add(rows, "pod_container_restarts_total", (*labels, container.name), container.restarts)
         ended = container.last_terminated
         if ended is not None:
             terminated = (*labels, container.name, ended.reason, str(ended.exit_code))
-            _add(rows, "pod_last_terminated_info", terminated, 1)
+            add(rows, "pod_last_terminated_info", terminated, 1)
 
 
 def _cycle(rows: Rows, snapshot: NodeSnapshot) -> None:
     node = snapshot.node
-    _add(rows, "last_cycle_timestamp_seconds", (node,), snapshot.taken_at)
+    add(rows, "last_cycle_timestamp_seconds", (node,), snapshot.taken_at)
     for result, count in snapshot.attribution.items():
-        _add(rows, "attribution_processes", (node, result), count)
-    _add(rows, "unresolved_allocations", (node,), snapshot.unresolved_allocations)
+        add(rows, "attribution_processes", (node, result), count)
+    add(rows, "unresolved_allocations", (node,), snapshot.unresolved_allocations)
     for name, count in snapshot.dropped.items():
-        _add(rows, "dropped_readings_total", (node, name), count)
+        add(rows, "dropped_readings_total", (node, name), count)

@@ -115,6 +115,7 @@ def _pod(document: _PodDocument) -> Pod:
         overhead=_extended(spec.overhead),
     )
     statuses = _statuses(status)
+    conditions = _conditions(status)
     return Pod(
         uid=PodUid(meta.uid),
         namespace=meta.namespace,
@@ -122,7 +123,8 @@ def _pod(document: _PodDocument) -> Pod:
         node=spec.node_name or "",
         phase=status.phase,
         qos=status.qos_class,
-        ready=_ready(status),
+        ready=conditions.get("Ready"),
+        conditions=conditions,
         created_at=unix_seconds(meta.creation_timestamp),
         deleted_at=unix_seconds(meta.deletion_timestamp),
         config_hash=_config_hash(meta),
@@ -230,8 +232,6 @@ def _termination(end: _Terminated) -> Termination:
     return Termination(end.reason, end.exit_code, unix_seconds(end.finished_at))
 
 
-def _ready(status: _Status) -> bool | None:
-    for condition in status.conditions or ():
-        if condition.type == "Ready":
-            return {"True": True, "False": False}.get(condition.status)
-    return None
+def _conditions(status: _Status) -> dict[str, bool]:
+    known = {"True": True, "False": False}
+    return {each.type: known[each.status] for each in status.conditions or () if each.status in known}

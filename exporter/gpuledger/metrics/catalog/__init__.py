@@ -7,12 +7,14 @@ To add a device reading: its spec in gpu.py and its row in sources/nvml/readings
 from __future__ import annotations
 
 from gpuledger.core.spec import MetricSpec
+from gpuledger.metrics.catalog.audit import AUDIT
 from gpuledger.metrics.catalog.exporter import SELF
 from gpuledger.metrics.catalog.gpu import GPU, GPU_INFO_LABELS, MIG_DEVICE
+from gpuledger.metrics.catalog.inventory import ASKED, DRA, NODE_STOCK, WARNINGS
 from gpuledger.metrics.catalog.pods import POD_FACTS
 from gpuledger.metrics.catalog.use import CONTAINER, PROCESS_ROW, UNATTRIBUTED
 
-__all__ = ["BY_NAME", "GPU_INFO_LABELS", "SECTIONS", "SPECS"]
+__all__ = ["BY_NAME", "CLUSTER", "GPU_INFO_LABELS", "SECTIONS", "SPECS"]
 
 SECTIONS: tuple[tuple[str, tuple[MetricSpec, ...]], ...] = (
     ("GPUs", GPU),
@@ -21,8 +23,16 @@ SECTIONS: tuple[tuple[str, tuple[MetricSpec, ...]], ...] = (
     ("Processes", PROCESS_ROW),
     ("Use without an owner", UNATTRIBUTED),
     ("Pods that use, hold or ask for a GPU", POD_FACTS),
+    ("Nodes with GPUs, as the API has them", NODE_STOCK),
+    ("What is asked for, and who waits", ASKED),
+    ("Devices by claim", DRA),
+    ("Warnings about pods", WARNINGS),
+    ("Findings", AUDIT),
     ("The exporter itself", SELF),
 )
+
+CLUSTER: tuple[MetricSpec, ...] = (*NODE_STOCK, *ASKED, *DRA, *WARNINGS, *AUDIT)
+"""What the cluster role alone has."""
 
 SPECS: tuple[MetricSpec, ...] = tuple(spec for _, specs in SECTIONS for spec in specs)
 

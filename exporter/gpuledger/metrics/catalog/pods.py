@@ -15,6 +15,12 @@ POD_FACTS = (
     ),
     gauge("pod_status_phase", (*POD, "phase"), "1 for the pod's phase, 0 for the others.", "API pods"),
     gauge("pod_ready", POD, "1 while the pod is ready.", "API pods"),
+    gauge(
+        "pod_condition",
+        (*POD, "condition"),
+        "1 while the pod's condition is true, 0 while it is false; absent where it is unknown.",
+        "API pods",
+    ),
     counter(
         "pod_container_restarts_total",
         (*POD, "container"),
