@@ -128,15 +128,19 @@ def test_garbage_in_a_cgroup_file_names_nobody(world: World, tmp_path: Path, tex
         assert not scrape.series("container_memory_used_bytes", gpu_uuid=world.scenario.gpus[1].uuid)
 
 
-def test_garbage_in_one_stat_file_costs_no_other_process_its_owner(world: World, tmp_path: Path) -> None:
+def test_a_procfs_that_makes_no_sense_is_a_failed_source_and_nobody_exited(
+    world: World, tmp_path: Path
+) -> None:
     procfs = tmp_path / "proc"
-    pod_process, host_process = world.holders
-    for pid in (pod_process, host_process):
+    for pid in world.holders:
         _copy_process(procfs, pid, Path(f"/proc/{pid}/cgroup").read_bytes())
-    (procfs / str(host_process) / "stat").write_text("garbage")
+        (procfs / str(pid) / "stat").write_text("garbage")
     with Node(world, f"--path.procfs={procfs}") as node:
-        node.wait_for("the pod's process", lambda s: s.value("attribution_processes", result="owned") == 1)
-        assert_honest(node, world)
+        node.wait_for("the failure", lambda s: s.value("attribution_processes", result="permission") == 2)
+        node.settled()
+        scrape = assert_honest(node, world)
+        assert scrape.value("source_up", source="procfs") == 0
+        assert scrape.value("attribution_processes", result="exited") == 0
 
 
 @pytest.mark.parametrize(
