@@ -100,18 +100,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Audit as the flags say; the return value is the exit code."""
+    """Audit as the flags say; the return value is the exit code. Raises ConfigError."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        if args.list_checks:
-            return _write(f"{check.id:<28} {check.severity!s:<9} {check.title}\n" for check in CHECKS.values())
-        if args.explain:
-            return _write(render_explanation(_known_check(args.explain)))
-        return _audit(args)
-    except ConfigError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return UNREADABLE
+    if args.list_checks:
+        return _write(f"{check.id:<28} {check.severity!s:<9} {check.title}\n" for check in CHECKS.values())
+    if args.explain:
+        return _write(render_explanation(_known_check(args.explain)))
+    return _audit(args)
 
 
 def _audit(args: argparse.Namespace) -> int:

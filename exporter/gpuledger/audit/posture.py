@@ -44,6 +44,12 @@ class Posture:
                 for name, default in _DEFAULTS.items():
                     self._settings.setdefault(name, set()).add(_setting(container, name, default))
 
+    def add(self, other: Posture) -> None:
+        """Take over what another has noted."""
+        self.management_namespaces |= other.management_namespaces
+        for name, values in other._settings.items():  # noqa: SLF001 - of its own kind
+            self._settings.setdefault(name, set()).update(values)
+
     @property
     def environment(self) -> Verdict:
         """Whether unprivileged pods may name devices in NVIDIA_VISIBLE_DEVICES."""

@@ -105,10 +105,12 @@ class _Stream(Generic[T]):
         """Decode the items of the list that the window stands in, and step behind its bracket."""
         self._gap = b""
         self._advance(self._skip_space(0))
-        while self._byte(0) != b"]":
+        more = self._byte(0) != b"]"
+        while more:
             yield from self._next(kind)
             end = self._skip_space(0)
-            if self._byte(end) == b",":
+            more = self._byte(end) == b","
+            if more:
                 self._step_over_gap(self._skip_space(end + 1))
             elif self._byte(end) == b"]":
                 self._advance(end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuledger.audit.check import Severity
-from gpuledger.audit.report.model import Report
+from gpuledger.audit.report.model import Report, printable
 
 _COMMANDS = {
     Severity.CRITICAL: "error",
@@ -31,7 +31,7 @@ def render_github(report: Report) -> Iterator[str]:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text).replace("%", "%25")
 
 
 def _property(text: str) -> str:

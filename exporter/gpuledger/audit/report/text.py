@@ -97,7 +97,8 @@ def _explanation_lines(check: Check) -> Iterator[str]:
 
 
 def _pod_line(pod: AuditedPod, held: Held) -> str:
-    notes = [] if held.cards == sum(held.gpus.values()) else [f"{render_amount(amount)} {name}" for name, amount in sorted(held.gpus.items())]
+    plain = held.cards == sum(held.gpus.values())
+    notes = [] if plain else [f"{render_amount(amount)} {name}" for name, amount in sorted(held.gpus.items())]
     if held.unresolved_claims:
         notes.append(f"{held.unresolved_claims} unresolved claim(s)")
     if pod.reach and not held.gpus:

@@ -1,0 +1,166 @@
+"""The command keeps the old script's flags and exit codes, and says what is wrong with a flag."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.command import gpuledger_audit
+
+CAPTURE = str(Path(__file__).parents[1] / "fixtures/kube-1.36/kubectl-get-pods-A.json")
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> str:
+    path = tmp_path / "clean.yaml"
+    limits = "{cpu: 1, memory: 1Gi, nvidia.com/gpu: 1}"
+    path.write_text(
+        "kind: Pod\nmetadata: {name: good, namespace: ml}\n"
+        f"spec: {{containers: [{{name: c, image: 'app:1', resources: {{limits: {limits}}}}}]}}\n"
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        pytest.param([], 1, id="findings"),
+        pytest.param(["--classic"], 1, id="classic"),
+        pytest.param(["-n", "ml-training", "--check", "privileged"], 0, id="none in this namespace"),
+        pytest.param(["--namespace", "research", "--check", "privileged"], 1, id="some in this namespace"),
+        pytest.param(["-n", "typo"], 0, id="empty"),
+        pytest.param(["-n", "typo", "--fail-if-empty"], 2, id="empty must not be"),
+        pytest.param(["--check", "gpu-privileged", "--min-severity", "critical"], 1, id="critical"),
+        pytest.param(["--check", "memory-limit", "--min-severity", "high"], 0, id="below the minimum"),
+        pytest.param(["--skip", "gpu-privileged", "--min-severity", "critical"], 0, id="skipped"),
+        pytest.param(["--json"], 1, id="json"),
+        pytest.param(["--format", "sarif"], 1, id="sarif"),
+        pytest.param(["/no/such/file"], 2, id="one file is missing"),
+        pytest.param(["--list-checks"], 0, id="list"),
+        pytest.param(["--explain", "gpu-privileged"], 0, id="explain"),
+        pytest.param(["--explain", "gpu-priviledged"], 2, id="unknown check to explain"),
+        pytest.param(["--check", "nope"], 2, id="unknown check"),
+        pytest.param(["--policy", "/no/such/file"], 2, id="no policy"),
+        pytest.param(["--baseline", CAPTURE], 2, id="no baseline"),
+    ],
+)
+def test_exit_code(flags: list[str], expected: int) -> None:
+    assert expected == gpuledger_audit(CAPTURE, *flags)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--min-severity", "awful"],
+        ["--format", "xml"],
+        ["--gpu-resource", "("],
+        ["--json", "--format", "junit"],
+        ["--nope"],
+    ],
+)
+def test_wrong_flags_are_exit_2(flags: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        gpuledger_audit(CAPTURE, *flags)
+
+
+def test_clean_is_exit_0(clean: str, capsys: Capture) -> None:
+    assert 0 == gpuledger_audit(clean)
+    assert capsys.readouterr().out.splitlines() == [
+        "ml/good                                         1 GPU",
+        "",
+        "1 pod(s) audited, 1 card(s) requested, 0 finding(s)",
+        "requested: 1 nvidia.com/gpu",
+        "OK clean",
+    ]
+
+
+def test_quiet_leaves_out_the_inventory(clean: str, capsys: Capture) -> None:
+    gpuledger_audit(clean, "--quiet", "--classic")
+    assert capsys.readouterr().out == "\n1 pod(s) audited, 1 card(s) requested, 0 finding(s)\nOK clean\n"
+
+
+def test_findings_of_readable_files_are_printed_before_exit_2(capsys: Capture) -> None:
+    assert 2 == gpuledger_audit(CAPTURE, "/no/such/file")
+    out, err = capsys.readouterr()
+    assert (
+        "[FINDING] research/debug-shell sh: privileged container sees every GPU (critical, gpu-privileged)"
+        in out
+    )
+    assert err == "error: /no/such/file: No such file or directory\n"
+
+
+def test_all_audits_pods_without_gpus(capsys: Capture) -> None:
+    gpuledger_audit(CAPTURE, "--all", "--classic")
+    assert "kube-system/static-gpu-daemon-node1             0 GPU" in capsys.readouterr().out
+
+
+def test_json_is_one_line_with_totals(capsys: Capture) -> None:
+    gpuledger_audit(CAPTURE, "--json", "--check", "privileged")
+    finding = {
+        "check": "privileged",
+        "container": "sh",
+        "detail": "",
+        "namespace": "research",
+        "pod": "debug-shell",
+    }
+    expected = {"cards": 13, "findings": [finding], "pods": 9, "pods_with_findings": 1}
+    assert json.dumps(expected, sort_keys=True) + "\n" == capsys.readouterr().out
+
+
+def test_more_resources_can_be_gpus(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "pod.yaml"
+    limits = "{limits: {example.com/npu: 3}}"
+    path.write_text(
+        f"kind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: c, resources: {limits}}}]}}\n"
+    )
+    gpuledger_audit(str(path), "--gpu-resource", r"example\.com/npu")
+    assert "default/p                                       3 GPU" in capsys.readouterr().out
+
+
+def test_explain_says_why_and_what_to_do(capsys: Capture) -> None:
+    gpuledger_audit("--explain", "gpu-privileged")
+    out = capsys.readouterr().out
+    assert [True] * 3 == [word in out for word in ("gpu-privileged (critical)", "Why: ", "What to do: ")]
+
+
+def test_explain_below_each_finding(capsys: Capture) -> None:
+    gpuledger_audit(CAPTURE, "--check", "gpu-privileged", "--explain")
+    lines = capsys.readouterr().out.splitlines()
+    place = next(index for index, line in enumerate(lines) if line.startswith("[FINDING]"))
+    assert [True, True] == [lines[place + 1].startswith("    why: "), lines[place + 2].startswith("    do:  ")]
+
+
+def test_a_named_check_is_shown_whatever_its_severity(capsys: Capture) -> None:
+    gpuledger_audit(CAPTURE, "--check", "image-not-digest")
+    assert "(low, image-not-digest: localhost/busybox:1" in capsys.readouterr().out
+
+
+def _pipe(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    code = "import sys; from audit.command import gpuledger_audit; sys.exit(gpuledger_audit(*sys.argv[1:]))"
+    environment = {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONIOENCODING": "ascii", "PATH": ""}
+    return subprocess.run([sys.executable, "-c", code, *arguments], env=environment, check=False, **options)
+
+
+def test_kubectl_is_piped_in() -> None:
+    result = _pipe("-", "--classic", input=Path(CAPTURE).read_bytes(), capture_output=True)
+    last = result.stdout.splitlines()[-1]
+    assert (1, b"ALERT 7 of 8 pod(s) need review", b"") == (result.returncode, last, result.stderr)
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    with subprocess.Popen(["true"], stdin=subprocess.PIPE) as reader:
+        reader.wait()
+        result = _pipe(CAPTURE, "--format", "json", stdout=reader.stdin, stderr=subprocess.PIPE)
+    assert (1, b"") == (result.returncode, result.stderr)
+
+
+def test_names_that_the_terminal_can_not_show_are_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text('kind: Pod\nmetadata: {name: "\\u2713"}\nspec: {containers: [{name: c}]}\n')
+    result = _pipe(str(path), "--all", "--quiet", "--check", "memory-limit", capture_output=True)
+    assert b"[FINDING] default/\\u2713 c: no memory limit (medium, memory-limit)" in result.stdout
