@@ -211,6 +211,7 @@ def test_a_job_itself_tells_for_sure(owner: str | None, workload: Workload) -> N
             id="cronjob-before-kubernetes-1.21",
         ),
         pytest.param("sweep-20261130-rs69m", None, id="job-named-after-a-day"),
+        pytest.param("sweep-2026113017-rs69m", None, id="job-named-after-an-hour"),
         pytest.param("sweep-1000000000-rs69m", None, id="job-named-after-a-round-number"),
         pytest.param("finetune-xkff6", None, id="job-or-daemonset"),
         pytest.param("notebook-0", None, id="statefulset"),

@@ -61,14 +61,11 @@ _SUFFIX = "-[bcdfghjklmnpqrstvwxz2456789]{5}"
 _POD_OF_DEPLOYMENT = re.compile(r"(?P<name>.+)-[4-9bcdf]{8,10}" + _SUFFIX)
 _MAX_WHOLE_NAME = 62
 
-# A CronJob's Job is named after its time, in minutes since 1970; before Kubernetes 1.21 in seconds.
+# A CronJob's Job is named after its time, in minutes since 1970 or (before Kubernetes 1.21) seconds. Days and
+# hours that people name Jobs after (20261130, 2026113017) are outside these ranges, which begin with 2020.
 _JOB_OF_CRONJOB = re.compile(r"(?P<name>.+)-(?P<time>[0-9]{8}|[0-9]{10})")
 _POD_OF_CRONJOB = re.compile(_JOB_OF_CRONJOB.pattern + _SUFFIX)
-
-_MINUTE_DIGITS = 8
-
-# 2020-01-01 in minutes since 1970. Dates such as 20261130, with which people end names, lie before it.
-_FIRST_MINUTE = 26_297_280
+_TIMES = {8: range(26_297_280, 100_000_000), 10: range(1_577_836_800, 2_000_000_000)}
 
 
 def workload_of(meta: ObjectMeta, kind: str = "Pod") -> Workload:
@@ -110,8 +107,6 @@ def _first_hop(pod_name: str, controller: Controller) -> Workload:
 
 def _cronjob(match: re.Match[str] | None) -> Workload | None:
     """The CronJob that named a Job after the time that it was scheduled for."""
-    if match is None:
+    if match is None or int(match["time"]) not in _TIMES[len(match["time"])]:
         return None
-    in_minutes = len(match["time"]) == _MINUTE_DIGITS
-    minute = int(match["time"]) if in_minutes else int(match["time"]) // 60
-    return Workload("CronJob", match["name"], inferred=True) if minute >= _FIRST_MINUTE else None
+    return Workload("CronJob", match["name"], inferred=True)
