@@ -116,7 +116,7 @@ def _audit(args: argparse.Namespace) -> int:
     judge = _judge(args, checks, now)
     audit = Audit(
         checks=checks,
-        context=AuditContext(now, args.gpu_resource, _advisories()),
+        context=AuditContext(now, args.gpu_resource, read_advisories()),
         namespace=args.namespace,
         every_pod=args.all,
         reach=not args.classic,
@@ -252,7 +252,8 @@ def _read(path: str) -> bytes:
         raise ConfigError(f"{path}: {error.strerror}") from error
 
 
-def _advisories() -> tuple[Advisory, ...]:
+def read_advisories() -> tuple[Advisory, ...]:
+    """The advisories that come with the program."""
     return parse_advisories((files("gpuledger.audit") / "advisories.json").read_bytes())
 
 

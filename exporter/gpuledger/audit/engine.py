@@ -32,6 +32,12 @@ class Audit:
     reach: bool = True
     facts: ClusterFacts = field(default_factory=ClusterFacts)
     _seen: set[int] = field(default_factory=set)
+    _of_failed: tuple[Check, ...] = field(init=False)
+    _of_others: tuple[Check, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._of_failed = tuple(check for check in self.checks if check.of_failed)
+        self._of_others = tuple(check for check in self.checks if not check.of_failed)
 
     def take(self, item: KubeObject) -> AuditedPod | None:
         """Audit an object; None where there is nothing to audit, or it was audited before."""
@@ -55,7 +61,7 @@ class Audit:
             self.facts.inventory.add_requests(manifest.spec.node_name, gpus)
         if self.namespace not in ("", manifest.namespace):
             return None
-        hits = [(check, hit) for check in self.checks if not check.of_failed for hit in check.pod_rule(pod)]
+        hits = [(check, hit) for check in self._of_others for hit in check.pod_rule(pod)]
         order = {container.path: index for index, container in enumerate(pod.containers)}
         hits.sort(key=lambda entry: order.get(_element(entry[1].path), len(order)))
         return _audited(manifest, hits, gpus, reach)
@@ -65,7 +71,7 @@ class Audit:
         if manifest.status.phase != "Failed" or self.namespace not in ("", manifest.namespace):
             return None
         pod = subject_of(manifest, self.context)
-        hits = [(check, hit) for check in self.checks if check.of_failed for hit in check.pod_rule(pod)]
+        hits = [(check, hit) for check in self._of_failed for hit in check.pod_rule(pod)]
         return _audited(manifest, hits, NOTHING, ()) if hits and not self._is_repeated(manifest) else None
 
     def _claim(self, claim: ResourceClaim | ResourceClaimTemplate) -> AuditedPod | None:

@@ -47,7 +47,7 @@ class Posture:
     def add(self, other: Posture) -> None:
         """Take over what another has noted."""
         self.management_namespaces |= other.management_namespaces
-        for name, values in other._settings.items():  # noqa: SLF001 - of its own kind
+        for name, values in other._settings.items():
             self._settings.setdefault(name, set()).update(values)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
@@ -26,6 +27,7 @@ class Image:
     digest: str
 
 
+@lru_cache(maxsize=4096)
 def parse_image(text: str) -> Image:
     """Split an image reference by the grammar of distribution's reference package.
 

@@ -11,7 +11,7 @@ import msgspec
 
 T = TypeVar("T")
 
-_IN_MEMORY = 4 << 20
+_IN_MEMORY = 1 << 20
 _LENGTH_BYTES = 4
 
 

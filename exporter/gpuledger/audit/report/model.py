@@ -56,7 +56,7 @@ class ReportLine:
     others: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Report:
     """An audit's outcome. `audited` can be iterated again and again; `problems` is what could not be read."""
 
@@ -64,6 +64,7 @@ class Report:
     judge: Judge
     also: re.Pattern[str] | None = None
     problems: tuple[str, ...] = ()
+    _totals: Totals | None = None
 
     @property
     def checks(self) -> Mapping[str, Check]:
@@ -85,16 +86,23 @@ class Report:
             for finding in judged.reported:
                 yield ReportLine(judged.pod, finding)
 
-    def grouped_lines(self) -> list[ReportLine]:
-        """What is to be reported by workload, worst first: what several of its pods show is one line."""
+    def grouped_lines(self) -> Iterator[ReportLine]:
+        """What is to be reported by workload, worst first: what several of its pods show is one line.
+
+        Pods without a controller come first, as they were read: there may be too many to sort.
+        """
         lines: dict[tuple[str, ...], ReportLine] = {}
-        for line in self.lines():
-            pod, finding = line.pod, line.finding
-            workload = (pod.namespace, pod.workload_kind, pod.workload)
-            first = lines.setdefault((*workload, finding.check, finding.container, finding.detail), line)
-            first.others += first.pod.name != pod.name
+        for judged in self.pods():
+            if judged.pod.workload == judged.pod.name:
+                for finding in sorted(judged.reported, key=lambda finding: -finding.severity):
+                    yield ReportLine(judged.pod, finding)
+                continue
+            for finding in judged.reported:
+                place = (*_workload(judged.pod), finding.check, finding.container, finding.detail)
+                first = lines.setdefault(place, ReportLine(judged.pod, finding))
+                first.others += first.pod.name != judged.pod.name
         ranked = sorted(lines.items(), key=lambda entry: (entry[0][:3], -entry[1].finding.severity, entry[0]))
-        return [line for _, line in ranked]
+        yield from (line for _, line in ranked)
 
     def held(self, pod: AuditedPod) -> Held:
         """What a pod asks for, by resource and by claim."""
@@ -102,6 +110,11 @@ class Report:
 
     def totals(self) -> Totals:
         """The totals over all pods; a claim that pods share counts once."""
+        if self._totals is None:
+            self._totals = self._count()
+        return self._totals
+
+    def _count(self) -> Totals:
         totals = Totals()
         counted: set[tuple[str, str]] = set()
         for judged in self.pods():
@@ -136,6 +149,10 @@ class Report:
                     gpus[name] = gpus.get(name, _ZERO) + count
                     cards += count if kind in _CARDS else 0
         return Held(cards, gpus, unresolved)
+
+
+def _workload(pod: AuditedPod) -> tuple[str, str, str]:
+    return pod.namespace, pod.workload_kind, pod.workload
 
 
 def render_amount(amount: Decimal) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuledger.audit.check import Check, Severity
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.audit.inventory import NodeInventory, QuotaInventory
-from gpuledger.audit.report.model import Held, Report, ReportLine, Totals, printable, render_amount
+from gpuledger.audit.report.model import CLAIM_KINDS, Held, Report, ReportLine, Totals, printable, render_amount
 
 _COLOURS = {
     Severity.CRITICAL: "\x1b[1;31m",
@@ -49,7 +49,7 @@ def render_explanation(check: Check) -> Iterator[str]:
 def _lines(report: Report, style: TextStyle) -> Iterator[str]:
     totals = report.totals()
     if style.inventory:
-        yield from (_pod_line(judged.pod, report.held(judged.pod)) for judged in report.pods())
+        yield from (_pod_line(pod, report.held(pod)) for pod in report.audited if pod.kind not in CLAIM_KINDS)
         if not style.classic:
             yield from _cluster_lines(report)
     if not totals.pods and not totals.findings:
@@ -62,7 +62,7 @@ def _lines(report: Report, style: TextStyle) -> Iterator[str]:
             yield from _explanation_lines(report.checks[line.finding.check])
         count += 1
     yield ""
-    yield (f"{totals.pods} pod(s) audited, {render_amount(totals.cards)} card(s) requested, {count} finding(s)")
+    yield f"{totals.pods} pod(s) audited, {render_amount(totals.cards)} card(s) requested, {count} finding(s)"
     if not style.classic:
         yield from _total_lines(totals)
     if count:
@@ -112,9 +112,9 @@ def _cluster_lines(report: Report) -> Iterator[str]:
         yield from _node_lines(node)
     for quota in report.facts.inventory.quotas():
         yield _quota_line(quota)
-    for judged in report.pods():
-        if judged.pod.pending and (judged.pod.gpus or judged.pod.claims):
-            yield printable(f"pending {judged.pod.namespace}/{judged.pod.name}: {judged.pod.pending}")
+    for pod in report.audited:
+        if pod.pending and (pod.gpus or pod.claims):
+            yield printable(f"pending {pod.namespace}/{pod.name}: {pod.pending}")
     posture = report.facts.posture
     if evidence := ", ".join(posture.evidence):
         yield printable(
