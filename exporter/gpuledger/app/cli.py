@@ -37,6 +37,12 @@ COMMANDS = {
         "Run on every GPU node, as a DaemonSet with hostPID: true. Reads the GPUs, finds the pod behind each "
         "process, and serves /metrics, a page for people at /, /healthz and /readyz.",
     ),
+    "cluster": Command(
+        "gpuledger.app.cluster",
+        "export what the cluster has, who waits for GPUs, and which pods break the rules",
+        "Run once for a cluster, or for each shard of it, or on a laptop with a kubeconfig. Watches pods, "
+        "nodes, quotas and device claims, audits every pod that can reach a GPU, and serves /metrics.",
+    ),
     "demo": Command(
         "gpuledger.app.demo",
         "see it work on a simulated node, without GPU or cluster",

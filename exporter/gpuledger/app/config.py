@@ -14,6 +14,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from gpuledger.audit.check import Severity
+from gpuledger.core.sharding import Shard
+
 ENV_PREFIX = "GPULEDGER_"
 
 _SERVICE_LINK = re.compile(r"(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
@@ -88,6 +91,32 @@ def positive_integer(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError("write a whole number, 1 or more")
     return int(text)
+
+
+def optional_path(text: str) -> Path | None:
+    """A path, or None where nothing is said."""
+    return Path(text) if text else None
+
+
+def pattern(text: str) -> re.Pattern[str] | None:
+    """A regular expression, or None where nothing is said."""
+    try:
+        return re.compile(text) if text else None
+    except re.error as error:
+        raise ValueError(f"write a regular expression: {error}") from error
+
+
+def severity(text: str) -> Severity:
+    """How bad a finding is."""
+    return Severity[choice(*map(str, Severity))(text).upper()]
+
+
+def shard(text: str) -> Shard:
+    """`1/3`, or `gpuledger-cluster-1/3`: a StatefulSet's pod is named after its ordinal."""
+    match = re.fullmatch(r"(?:.*-)?(?P<index>\d+)/(?P<count>\d+)", text)
+    if match is None or not int(match["index"]) < int(match["count"]):
+        raise ValueError("write INDEX/COUNT, such as 0/3, 1/3 or 2/3")
+    return Shard(int(match["index"]), int(match["count"]))
 
 
 def listen_address(text: str) -> tuple[str, int]:

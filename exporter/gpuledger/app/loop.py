@@ -163,7 +163,7 @@ class NodeLoop:
                 failure = repr(error)
             if not failure:
                 self._cycled_at = time.monotonic()
-            _log_changes(self.health(), errors)
+            log_changes(self.health(), errors)
 
     def _cycle(self) -> bool:
         """Book what is new; False where there is nothing, for a reading booked twice would count twice."""
@@ -207,7 +207,7 @@ class NodeLoop:
         return facts
 
 
-def _log_changes(sources: Iterable[SourceHealth], errors: dict[str, str]) -> None:
+def log_changes(sources: Iterable[SourceHealth], errors: dict[str, str]) -> None:
     """Log a line for each source whose state has changed since `errors`, the last ones by source."""
     for source in sources:
         before = errors.get(source.name, "")

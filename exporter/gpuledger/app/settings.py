@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +12,15 @@ from gpuledger.app.config import (
     duration,
     listen_address,
     option,
+    optional_path,
+    pattern,
     positive_duration,
     positive_integer,
+    severity,
+    shard,
 )
+from gpuledger.audit.check import Severity
+from gpuledger.core.sharding import Shard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +122,59 @@ class NodeSettings(CommonSettings):
     series_limit: int = option(
         "series-limit",
         "10000",
+        "Most series of one metric; what is over is left out and counted in gpuledger_series_dropped_total.",
+        parse=positive_integer,
+        metavar="N",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSettings(CommonSettings):
+    """Settings of `gpuledger cluster`."""
+
+    web_listen_address: tuple[str, int] = option(
+        "web.listen-address",
+        ":9441",
+        "Address to serve /metrics, /healthz and /readyz on.",
+        parse=listen_address,
+        metavar="ADDRESS",
+    )
+    kubeconfig: str = option(
+        "kubeconfig",
+        "",
+        "Kubeconfig file; without it the pod's service account, else KUBECONFIG, else ~/.kube/config.",
+        metavar="FILE",
+    )
+    kube_context: str = option(
+        "kube-context", "", "Context of the kubeconfig; without it the current one.", metavar="NAME"
+    )
+    shard: Shard = option(
+        "shard",
+        "0/1",
+        "Which of how many exporters this is, from 0; the index may end a name, as in $(POD_NAME)/3.",
+        parse=shard,
+        metavar="INDEX/COUNT",
+    )
+    policy: Path | None = option(
+        "policy",
+        "",
+        "File of exceptions to the rules, with reason, owner and expiry; read again when it changes.",
+        parse=optional_path,
+        metavar="FILE",
+    )
+    min_severity: Severity = option(
+        "min-severity",
+        "medium",
+        "Least severe findings to show: info, low, medium, high or critical.",
+        parse=severity,
+        metavar="LEVEL",
+    )
+    gpu_resource: re.Pattern[str] | None = option(
+        "gpu-resource", "", "More resources that are GPUs.", parse=pattern, metavar="REGEX"
+    )
+    series_limit: int = option(
+        "series-limit",
+        "200000",
         "Most series of one metric; what is over is left out and counted in gpuledger_series_dropped_total.",
         parse=positive_integer,
         metavar="N",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 
+from gpuledger.core.accounting import Quantities
 from gpuledger.core.inventory import NodeStock, Pool, PoolSlice
 from gpuledger.core.model import Pod, Workload
+from gpuledger.core.spec import MetricSpec
 from gpuledger.metrics import catalog
 from gpuledger.metrics.catalog.inventory import NODE_STOCK
 from gpuledger.metrics.catalog.pods import POD_FACTS
-from gpuledger.metrics.exposition import Row
+from gpuledger.metrics.exposition import Row, render_series
+from gpuledger.metrics.objectcache import Column
 from gpuledger.metrics.render import Rows, add, add_pod_facts
 
 NODE_SPECS = NODE_STOCK
@@ -25,8 +29,11 @@ WARNING_SPECS = tuple(
     catalog.BY_NAME[name] for name in ("pod_warning_events", "pod_warning_last_timestamp_seconds")
 )
 
-_GFD = "nvidia.com/"
-"""Where GPU feature discovery's labels begin; without it these are empty."""
+CARDS_LABEL = "nvidia.com/gpu.count"
+"""A label by GPU feature discovery, as those of the next lines are; without it they are empty."""
+_PRODUCT_LABEL = "nvidia.com/gpu.product"
+_SHARING_LABEL = "nvidia.com/gpu.sharing-strategy"
+_MIG_LABEL = "nvidia.com/mig.strategy"
 
 
 def node_rows(
@@ -34,8 +41,8 @@ def node_rows(
 ) -> Rows:
     """A node with GPUs: what it is, what it offers, and what is left."""
     rows: Rows = {}
-    product, cards = labels.get(f"{_GFD}gpu.product", ""), labels.get(f"{_GFD}gpu.count", "")
-    sharing, mig = labels.get(f"{_GFD}gpu.sharing-strategy", ""), labels.get(f"{_GFD}mig.strategy", "")
+    product, cards = labels.get(_PRODUCT_LABEL, ""), labels.get(CARDS_LABEL, "")
+    sharing, mig = labels.get(_SHARING_LABEL, ""), labels.get(_MIG_LABEL, "")
     state = (str(ready).lower(), str(schedulable).lower())
     add(rows, "node_info", (node, product, sharing, mig, cards, *state), 1)
     add(rows, "node_cards", (node, product), int(cards) if cards.isdecimal() else None)
@@ -49,7 +56,7 @@ def node_rows(
     return rows
 
 
-def pod_rows(pod: Pod, requests: Mapping[str, float], waiting: str | None) -> Rows:
+def pod_rows(pod: Pod, requests: Quantities, waiting: str | None) -> Rows:
     """A pod that asks for a GPU: its facts, what it asks for, and why it waits where it does."""
     rows: Rows = {}
     add_pod_facts(rows, pod.node, pod)
@@ -72,6 +79,36 @@ def pool_rows(pool: Pool, parts: Iterable[PoolSlice], allocated: int) -> Rows:
     return {"dra_pool_devices": offered, "dra_pool_allocated": [(pool, float(allocated))]}
 
 
+def claim_rows(namespace: str, claim: str, devices: Mapping[str, int], state: str) -> Rows:
+    """The devices of a claim by device class; `state` is `allocated` or `waiting`."""
+    return {
+        "claim_devices": [((namespace, claim, name, state), float(count)) for name, count in devices.items()]
+    }
+
+
+def quota_rows(amounts: Iterable[tuple[str, str, str, Decimal, Decimal | None]]) -> Rows:
+    """Quotas on GPUs: namespace, quota, resource, hard and used, which is None where nobody has counted yet."""
+    rows: Rows = {}
+    for namespace, quota, resource, hard, used in amounts:
+        add(rows, "quota_hard", (namespace, quota, resource), hard)
+        add(rows, "quota_used", (namespace, quota, resource), used)
+    return rows
+
+
+def warning_rows(namespace: str, pod: str, warnings: Iterable[tuple[str, int, float]]) -> Rows:
+    """Warnings about a pod: reason, how often, and when last."""
+    rows: Rows = {}
+    for reason, count, last in warnings:
+        add(rows, "pod_warning_events", (namespace, pod, reason), count)
+        add(rows, "pod_warning_last_timestamp_seconds", (namespace, pod, reason), last or None)
+    return rows
+
+
 def finding_row(namespace: str, pod: str, workload: Workload, container: str, check: str, severity: str) -> Row:
     """A finding."""
     return ((namespace, pod, container, workload.kind, workload.name, check, severity), 1.0)
+
+
+def render_column(spec: MetricSpec, rows: Iterable[Row]) -> Column:
+    """A family that is written anew at each scrape."""
+    return spec, [render_series(spec, rows).encode()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,7 +13,7 @@ from gpuledger.parse.kubelist import ObjectParser
 from gpuledger.parse.manifests import Namespace, Node, NodeStatus, ResourceClaim, ResourceQuota
 from gpuledger.parse.objectmeta import ObjectMeta, unix_seconds
 from gpuledger.parse.podrequests import is_counted
-from gpuledger.parse.podspec import Number
+from gpuledger.parse.podspec import Condition, Number
 
 _GPU_LABELS = "nvidia.com/"
 
@@ -38,20 +39,29 @@ class PodWarning:
     last: float | None
 
 
-def _node(node: Node) -> Node:
+def node_parser(also: re.Pattern[str] | None = None) -> ObjectParser[Node, Node]:
+    """Reads nodes, of whose resources those count that are GPUs, or match `also`, and what pods need beside."""
+    return ObjectParser(Node, lambda node: _node(node, also))
+
+
+def _node(node: Node, also: re.Pattern[str] | None) -> Node:
     """A node without what changes with every heartbeat, and what nobody here asks for."""
     labels = node.metadata.labels or {}
     status = NodeStatus(
-        capacity=_counted(node.status.capacity),
-        allocatable=_counted(node.status.allocatable),
-        conditions=[condition for condition in node.status.conditions if condition.type == "Ready"],
+        capacity=_counted(node.status.capacity, also),
+        allocatable=_counted(node.status.allocatable, also),
+        conditions=[
+            Condition(type="Ready", status=condition.status)
+            for condition in node.status.conditions
+            if condition.type == "Ready"
+        ],
     )
     kept = {name: value for name, value in labels.items() if name.startswith(_GPU_LABELS)}
     return msgspec.structs.replace(node, metadata=_identity(node.metadata, kept), status=status)
 
 
-def _counted(quantities: dict[str, Number]) -> dict[str, Number]:
-    return {name: quantity for name, quantity in quantities.items() if is_counted(name)}
+def _counted(quantities: dict[str, Number], also: re.Pattern[str] | None) -> dict[str, Number]:
+    return {name: quantity for name, quantity in quantities.items() if is_counted(name, also)}
 
 
 def _quota(quota: ResourceQuota) -> ResourceQuota:
@@ -136,7 +146,6 @@ def _warning(event: _EventDocument) -> PodWarning:
     )
 
 
-NODES = ObjectParser(Node, _node)
 QUOTAS = ObjectParser(ResourceQuota, _quota)
 NAMESPACES = ObjectParser(Namespace, _namespace)
 CLAIMS = ObjectParser(ResourceClaim, _claim)

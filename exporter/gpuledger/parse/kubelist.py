@@ -47,7 +47,10 @@ class WatchEvent(Generic[T]):
 
 
 class ObjectParser(Generic[DocumentT, T]):
-    """Reads lists and watches of one kind: `document` is its JSON's shape, `convert` makes our value of it."""
+    """Reads lists and watches of one kind: `document` is its JSON's shape, `convert` makes our value of it.
+
+    `convert` may raise ValueError for what is malformed.
+    """
 
     def __init__(self, document: type[DocumentT], convert: Callable[[DocumentT], T]) -> None:
         self._convert = convert
@@ -62,9 +65,9 @@ class ObjectParser(Generic[DocumentT, T]):
         """One page; raises ValueError where it is no list at all. A malformed item costs only itself."""
         try:
             page = self._list.decode(body)
-        except msgspec.DecodeError:
+            items = tuple(map(self._convert, page.items or ()))
+        except (msgspec.DecodeError, ValueError):
             return self._parse_items(_decode(_RAW_LIST, body))
-        items = tuple(map(self._convert, page.items or ()))
         return ObjectList(items, page.metadata.resource_version, page.metadata.continue_token)
 
     def parse_event(self, line: bytes) -> WatchEvent[T]:

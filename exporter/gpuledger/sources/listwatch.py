@@ -63,6 +63,8 @@ class Collection(Generic[T]):
     parse_list: Callable[[bytes], ObjectList[T]]
     parse_event: Callable[[bytes], WatchEvent[T]]
     query: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    paged: bool = False
+    """Whether even the first list comes in pages: the server's cache would send a whole cluster at once."""
 
 
 class Sink(Protocol[T_contra]):
@@ -126,7 +128,7 @@ class ListWatch(Generic[T]):
         """
         began = time.monotonic()
         query = {**self._collection.query, "limit": _PAGE_LIMIT}
-        query |= {} if self._listed else {"resourceVersion": "0"}
+        query |= {} if self._listed or self._collection.paged else {"resourceVersion": "0"}
         objects: list[T] = []
         while True:
             with self._connection.get(self._collection.path, query, seconds=self._pace.answer) as answer:

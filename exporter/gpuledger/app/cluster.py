@@ -1,0 +1,103 @@
+"""`gpuledger cluster`: what the whole cluster has, what is asked of it, and which pods break the rules."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from gpuledger.app.audit import read_advisories
+from gpuledger.app.clusterbooks import ClusterBooks
+from gpuledger.app.clusterloop import ClusterLoop
+from gpuledger.app.clusterpage import ClusterPage
+from gpuledger.app.clustersite import ClusterSite
+from gpuledger.app.config import ConfigError, add_options, resolve
+from gpuledger.app.http import Server
+from gpuledger.app.logs import set_up_logging
+from gpuledger.app.podintake import PodIntake
+from gpuledger.app.policyfile import PolicyFile
+from gpuledger.app.settings import ClusterSettings
+from gpuledger.app.site import serve
+from gpuledger.audit.check import Check, Severity
+from gpuledger.audit.checks import CHECKS, STATIC_CHECKS
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.verdict import Judge
+from gpuledger.core.errors import SourceError
+from gpuledger.parse.clusterobjects import CLAIMS, NAMESPACES, QUOTAS, SLICES, WARNINGS, node_parser
+from gpuledger.parse.kubelist import ObjectParser
+from gpuledger.sources.clusterwatch import Feed, Kind
+from gpuledger.sources.kubeapi import connect
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
+"""Of resource.k8s.io: devices and claims look the same in all of them, as far as they are read."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of `gpuledger cluster`."""
+    add_options(parser, ClusterSettings)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT; 0 on a clean end, 1 when the address can't be listened on."""
+    settings = resolve(ClusterSettings, arguments, os.environ)
+    set_up_logging(settings.log_level, settings.log_format)
+    checks = chosen_checks(settings.min_severity)
+    intake = PodIntake(checks, read_advisories(), time.time, settings.gpu_resource, settings.shard)
+    judge = Judge(CHECKS, ClusterFacts(), time.time(), settings.min_severity)
+    books = ClusterBooks(intake, judge)
+    loop = ClusterLoop(feeds(settings, books, intake), books, _policy(settings))
+    site = ClusterSite(loop, ClusterPage(loop, intake, series_limit=settings.series_limit))
+    loop.start()
+    try:
+        return asyncio.run(serve(Server(site.answer), settings.web_listen_address))
+    finally:
+        loop.stop()
+
+
+def chosen_checks(minimum: Severity) -> Sequence[Check]:
+    """The checks that can find something of that severity, without those that have to be named."""
+    return [
+        check
+        for check in STATIC_CHECKS
+        if not check.opt_in and (check.severity >= minimum or check.judge is not None)
+    ]
+
+
+def feeds(settings: ClusterSettings, books: ClusterBooks, intake: PodIntake) -> list[Feed[Any]]:
+    """Every kind of object that is followed, with where it goes; each over a connection of its own."""
+
+    def feed(name: str, parser: ObjectParser[Any, T], sink: Any, *paths: str, **query: str) -> Feed[T]:
+        connection = connect("auto", settings.kubeconfig, settings.kube_context)
+        return Feed(connection, Kind(name, paths, parser.parse_list, parser.parse_event, query), sink)
+
+    dra = [f"/apis/resource.k8s.io/{version}" for version in DRA_VERSIONS]
+    warnings = "type=Warning,involvedObject.kind=Pod"
+    return [
+        feed("pods", intake.parser(), books.pods, "/api/v1/pods"),
+        feed("nodes", node_parser(settings.gpu_resource), books.nodes, "/api/v1/nodes"),
+        feed("resourcequotas", QUOTAS, books.quotas, "/api/v1/resourcequotas"),
+        feed("namespaces", NAMESPACES, books.namespaces, "/api/v1/namespaces"),
+        feed("events", WARNINGS, books.warnings, "/api/v1/events", fieldSelector=warnings),
+        feed("resourceclaims", CLAIMS, books.claims, *(f"{path}/resourceclaims" for path in dra)),
+        feed("resourceslices", SLICES, books.slices, *(f"{path}/resourceslices" for path in dra)),
+    ]
+
+
+def _policy(settings: ClusterSettings) -> Any:
+    """How to read the policy, which must be good at the start; None where there is none."""
+    if settings.policy is None:
+        return None
+    policy = PolicyFile(settings.policy)
+    try:
+        policy.read()
+    except SourceError as error:
+        raise ConfigError(f"--policy: {error}") from error
+    return policy.read

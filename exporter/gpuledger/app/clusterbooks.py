@@ -1,0 +1,154 @@
+"""The books of a cluster: what the API tells of each kind of object, and the series that it makes.
+
+Watches write, each from its thread, and scrapes read. What is written once is kept as text until it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from threading import Lock
+
+from gpuledger.app.auditbook import AuditBook
+from gpuledger.app.devicebook import DeviceBook
+from gpuledger.app.mirror import Mirror
+from gpuledger.app.podintake import PodIntake, PodRecord
+from gpuledger.app.stockbook import StockBook
+from gpuledger.app.warningbook import WARNINGS_KEPT, WarningBook
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.inventory import InventoryBook
+from gpuledger.audit.policy import Policy
+from gpuledger.audit.posture import Posture
+from gpuledger.audit.verdict import Judge
+from gpuledger.metrics.objectcache import Column, ObjectCache
+from gpuledger.metrics.render_cluster import POD_SPECS, QUOTA_SPECS, quota_rows
+from gpuledger.parse.clusterobjects import PodWarning, Slice
+from gpuledger.parse.manifests import Namespace, Node, ResourceClaim, ResourceQuota
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the judgement of findings rests on, beside the findings themselves."""
+
+    posture: Posture
+    admin_namespaces: frozenset[str]
+    policy: Policy
+    expired: tuple[bool, ...]
+    """Which of the policy's exceptions hold no longer."""
+    nodes: Mapping[str, Node]
+
+    def changed_nodes(self, before: _Known) -> set[str] | None:
+        """The nodes of which something else is known than before; None where that is true of the cluster."""
+        if replace(self, nodes={}) != replace(before, nodes={}):
+            return None
+        names = self.nodes.keys() | before.nodes.keys()
+        return {name for name in names if self.nodes.get(name) is not before.nodes.get(name)}
+
+
+class ClusterBooks:
+    """Sinks for the watches of a cluster's objects, and the columns of its page."""
+
+    def __init__(self, intake: PodIntake, judge: Judge) -> None:
+        self._intake = intake
+        self._lock = Lock()
+        self._stock = StockBook(intake.shard, intake.also)
+        self._devices = DeviceBook(intake.shard)
+        self._warnings = WarningBook()
+        self._audit = AuditBook(judge)
+        self._known: _Known | None = None
+        self._pod_series = ObjectCache(POD_SPECS)
+        self._quota_series = ObjectCache(QUOTA_SPECS)
+        self.pods_scanned = 0
+        lock = self._lock
+        self.pods = Mirror[PodRecord](lock, lambda pod: pod.uid, self._pod, self._stock.settle)
+        self.nodes = Mirror(lock, _uid, self._stock.change, self._stock.settle)
+        self.quotas = Mirror(lock, _uid, self._quota)
+        self.namespaces: Mirror[Namespace] = Mirror(lock, _uid, lambda _uid, _old, _new: None)
+        self.claims = Mirror(lock, _uid, self._claim, self._devices.settle)
+        self.slices = Mirror[Slice](
+            lock, lambda each: each.uid, self._devices.change_slice, self._devices.settle
+        )
+        self.warnings = Mirror[PodWarning](
+            lock, lambda each: each.uid, self._warnings.change, limit=WARNINGS_KEPT
+        )
+
+    def columns(self) -> list[Column]:
+        """Every family as it is now."""
+        with self._lock:
+            return [
+                *self._stock.columns(),
+                *self._pod_series.columns(),
+                *self._quota_series.columns(),
+                *self._devices.columns(),
+                *self._warnings.columns(),
+                *self._audit.columns(),
+            ]
+
+    def refresh(self, policy: Policy, now: float) -> None:
+        """Judge anew what another policy, the end of an exception or news of the cluster has made doubtful.
+
+        Pods of which a check looks at the clock are audited again.
+        """
+        with self._lock:
+            facts = self._facts()
+            nodes = dict(self._stock.nodes)
+            self._audit.judge = replace(self._audit.judge, facts=facts, policy=policy, now=now)
+            expired = tuple(each.expired(now) for each in policy.exceptions)
+            known = _Known(facts.posture, frozenset(facts.admin_namespaces), policy, expired, nodes)
+            before, self._known = self._known, known
+            changed = known.changed_nodes(before) if before else None
+            if changed is None:
+                self._audit.rejudge(lambda _: True)
+            elif changed:
+                self._audit.rejudge(lambda pod: pod.node in changed)
+            waiting = [pod for pod in self.pods.objects.values() if pod.waiting is not None]
+        for pod in waiting:
+            self._audit_again(pod)
+
+    def _audit_again(self, pod: PodRecord) -> None:
+        audited = self._intake.audit(pod.waiting) if pod.waiting else None
+        with self._lock:
+            if self.pods.objects.get(pod.uid) is pod:
+                self._audit.put(pod.uid, audited)
+
+    def _facts(self) -> ClusterFacts:
+        """What the whole cluster tells about its pods."""
+        facts = ClusterFacts(inventory=InventoryBook(also=self._intake.also))
+        items: tuple[Node | Namespace, ...] = (*self.nodes.objects.values(), *self.namespaces.objects.values())
+        for item in items:
+            facts.observe(item)
+        for pod in self.pods.objects.values():
+            if pod.posture is not None:
+                facts.posture.add(pod.posture)
+        return facts
+
+    # ---- what the change of an object changes, under the lock ----
+
+    def _pod(self, uid: str, old: PodRecord | None, new: PodRecord | None) -> None:
+        self._stock.book(uid, new.booking if new else None)
+        lines = new.lines if new else None
+        if lines is None:
+            self._pod_series.remove(uid)
+        else:
+            self._pod_series.put(uid, lines)
+        self._warnings.show(uid, shown=lines is not None)
+        self._audit.put(uid, new.audited if new else None)
+        self.pods_scanned += bool(new and new.scanned) - bool(old and old.scanned)
+
+    def _quota(self, uid: str, _old: ResourceQuota | None, new: ResourceQuota | None) -> None:
+        if new is None or not self._intake.shard.owns(uid):
+            self._quota_series.remove(uid)
+            return
+        book = InventoryBook(also=self._intake.also)
+        book.add_quota(new)
+        amounts = [(each.namespace, each.quota, each.resource, each.hard, each.used) for each in book.quotas()]
+        self._quota_series.put(uid, self._quota_series.render(quota_rows(amounts)))
+
+    def _claim(self, uid: str, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        self._devices.change_claim(uid, old, new)
+        mine = new is not None and self._intake.shard.owns(uid)
+        self._audit.put(uid, self._intake.audit(new) if new is not None and mine else None)
+
+
+def _uid(item: Node | Namespace | ResourceQuota | ResourceClaim) -> str:
+    return item.metadata.uid

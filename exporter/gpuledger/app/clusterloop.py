@@ -1,0 +1,113 @@
+"""What runs in the cluster role: a thread for each kind of object, one that judges anew, one for the policy."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuledger.app.clusterbooks import ClusterBooks
+from gpuledger.app.loop import log_changes
+from gpuledger.app.polling import Poll
+from gpuledger.audit.policy import Policy
+from gpuledger.core.snapshot import SourceHealth
+from gpuledger.sources.clusterwatch import Feed
+
+log = logging.getLogger(__name__)
+
+REFRESH_SECONDS = 5.0
+POLICY_SECONDS = 10.0
+STALLED_SECONDS = 120.0
+STOP_SECONDS = 2.0
+NEEDED = ("pods", "nodes")
+"""Without these the page says nothing that could be relied on."""
+
+
+class ClusterLoop:
+    """Keeps `books` what the API says until stopped, and their findings what `policy` says."""
+
+    def __init__(
+        self, feeds: Sequence[Feed[Any]], books: ClusterBooks, policy: Callable[[], Policy] | None
+    ) -> None:
+        self.books = books
+        self._feeds = {feed.kind.name: feed for feed in feeds}
+        self._policy = (
+            Poll("policy", policy, interval=POLICY_SECONDS, deadline=POLICY_SECONDS) if policy else None
+        )
+        self._refreshed_at: float | None = None
+        """Unix time at which the findings were last judged."""
+        self._alive_at = time.monotonic()
+        self._stop = threading.Event()
+        runs = {"refresh": self._run, **{name: feed.run for name, feed in self._feeds.items()}}
+        if self._policy is not None:
+            runs["policy"] = self._policy.run
+        self._threads = [
+            threading.Thread(target=run, args=(self._stop,), name=name, daemon=True)
+            for name, run in runs.items()
+        ]
+
+    def start(self) -> None:
+        """Start following the API."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Stop everything within two seconds."""
+        end = time.monotonic() + STOP_SECONDS
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+
+    @property
+    def ready(self) -> bool:
+        """Whether all pods and nodes were seen and judged; what is known stays so when the API goes away."""
+        return self._refreshed_at is not None
+
+    def health(self) -> list[SourceHealth]:
+        """How each kind of object that the API has is doing, and the policy."""
+        feeds = [health for feed in self._feeds.values() if (health := feed.health()) is not None]
+        return [*feeds, self._policy.health()] if self._policy is not None else feeds
+
+    def malformed(self) -> int:
+        """Objects left out since the start, because they don't have the shape of their kind."""
+        return sum(feed.malformed for feed in self._feeds.values())
+
+    def audited_at(self) -> float | None:
+        """Unix time at which the findings were last known to be those of all pods."""
+        pods = self._feeds["pods"].health()
+        seen = pods.last_success if pods is not None else None
+        return None if seen is None or self._refreshed_at is None else min(seen, self._refreshed_at)
+
+    def troubles(self) -> list[str]:
+        """What only a restart cures; empty while all is well."""
+        idle = time.monotonic() - self._alive_at
+        return [f"refresh: no end for {idle:.0f} s"] if idle > STALLED_SECONDS else []
+
+    def _run(self, stop: threading.Event) -> None:
+        errors: dict[str, str] = {}
+        failure = ""
+        while not stop.is_set():
+            try:
+                self._refresh()
+                failure = ""
+            except Exception as error:
+                if repr(error) != failure:
+                    log.exception("findings could not be judged anew; those before stand, and age")
+                failure = repr(error)
+            self._alive_at = time.monotonic()
+            log_changes(self.health(), errors)
+            stop.wait(REFRESH_SECONDS if self.ready else REFRESH_SECONDS / 10)
+
+    def _refresh(self) -> None:
+        """Judge anew; a policy that can't be read now leaves the last one in force, and the findings age."""
+        if not all(self._feeds[name].listed for name in NEEDED):
+            return
+        policy = self._policy.last(float("inf")) if self._policy is not None else Policy()
+        if policy is None:
+            return
+        now = time.time()
+        self.books.refresh(policy, now)
+        if self._policy is None or self._policy.current() is not None:
+            self._refreshed_at = now

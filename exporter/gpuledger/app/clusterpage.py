@@ -1,0 +1,76 @@
+"""/metrics of the cluster role: every object's kept text joined, and how the exporter itself is doing."""
+
+from __future__ import annotations
+
+import gzip
+import platform
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+
+from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.registry import CollectorRegistry
+
+from gpuledger import __version__
+from gpuledger.app.clusterloop import ClusterLoop
+from gpuledger.app.http import Request, Response
+from gpuledger.app.podintake import PodIntake
+from gpuledger.app.scrape import GZIP_LEVEL, OPENMETRICS, accepts_gzip, preferred_style
+from gpuledger.metrics import catalog
+from gpuledger.metrics.exposition import Family
+from gpuledger.metrics.objectcache import join_columns
+from gpuledger.metrics.render import render_build, render_sources
+
+COMPRESSED_BYTES = 2 * 2**20
+"""Larger pages are sent as they are: compressing 50 MB would take longer than all else, and a network less."""
+
+
+class ClusterPage:
+    """Answers /metrics; before all is known it shows the exporter alone, never half a cluster."""
+
+    def __init__(self, loop: ClusterLoop, intake: PodIntake, *, series_limit: int) -> None:
+        self._loop = loop
+        self._intake = intake
+        self._series_limit = series_limit
+        self._dropped: Counter[str] = Counter()
+        self._process = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self._process)
+
+    def answer(self, request: Request) -> Response:
+        """The page in the format and encoding that the request's headers ask for."""
+        style = preferred_style(request.headers.get("accept", ""))
+        books = self._books(openmetrics=style is OPENMETRICS)
+        exporter = style.render(self._exporter()).encode()
+        body = b"".join((books, exporter, style.render_own(self._process)))
+        headers = {"Vary": "Accept, Accept-Encoding"}
+        if len(body) <= COMPRESSED_BYTES and accepts_gzip(request.headers.get("accept-encoding", "")):
+            headers["Content-Encoding"] = "gzip"
+            body = gzip.compress(body, GZIP_LEVEL, mtime=0)
+        return Response(200, body, style.content_type, headers)
+
+    def _books(self, *, openmetrics: bool) -> bytes:
+        if not self._loop.ready:
+            return b""
+        columns = self._loop.books.columns()
+        page, dropped = join_columns(columns, limit=self._series_limit, openmetrics=openmetrics)
+        self._dropped.update(dropped)
+        return page
+
+    def _exporter(self) -> Iterator[Family]:
+        yield from self._audit()
+        yield from render_build("", __version__, platform.python_version())
+        yield from render_sources("", self._loop.health())
+        rows = [(("", name), float(count)) for name, count in sorted(self._dropped.items())]
+        if rows:
+            yield Family(catalog.BY_NAME["series_dropped_total"], rows)
+
+    def _audit(self) -> Iterator[Family]:
+        audited_at = self._loop.audited_at()
+        if audited_at is not None:
+            scanned = float(self._loop.books.pods_scanned)
+            yield Family(catalog.BY_NAME["audit_pods_scanned"], [((), scanned)])
+            yield Family(catalog.BY_NAME["audit_last_success_timestamp_seconds"], [((), audited_at)])
+        failed = chain({"malformed": self._loop.malformed()}.items(), self._intake.failures.items())
+        rows = [((reason,), float(count)) for reason, count in failed]
+        yield Family(catalog.BY_NAME["audit_errors_total"], rows)

@@ -1,0 +1,37 @@
+"""What the cluster role answers on HTTP."""
+
+from __future__ import annotations
+
+from gpuledger.app.clusterloop import ClusterLoop
+from gpuledger.app.clusterpage import ClusterPage
+from gpuledger.app.http import Request, Response
+from gpuledger.app.site import not_found
+
+
+class ClusterSite:
+    """Dispatches on the path."""
+
+    def __init__(self, loop: ClusterLoop, metrics: ClusterPage) -> None:
+        self._loop = loop
+        self._metrics = metrics
+
+    def answer(self, request: Request) -> Response:
+        """The answer to any request."""
+        routes = {
+            "/metrics": lambda: self._metrics.answer(request),
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+        }
+        route = routes.get(request.path)
+        return route() if route is not None else not_found(routes)
+
+    def _healthz(self) -> Response:
+        """Fails only for what a restart cures; an API that is away is no reason to be killed."""
+        troubles = self._loop.troubles()
+        return Response(503, ("\n".join(troubles) + "\n").encode()) if troubles else Response(200, b"ok\n")
+
+    def _readyz(self) -> Response:
+        if self._loop.ready:
+            return Response(200, b"ready\n")
+        problems = [f"{source.name}: {source.error}" for source in self._loop.health() if source.error]
+        return Response(503, ("\n".join(["not all pods and nodes are known yet", *problems]) + "\n").encode())

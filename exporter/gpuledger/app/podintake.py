@@ -1,0 +1,115 @@
+"""A pod as it comes from the API, cut at once to what the cluster role keeps of it.
+
+100,000 pods are some 800 MB of JSON: nothing of that outlives the page or the event in which it came.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gpuledger.audit.advisories import Advisory
+from gpuledger.audit.check import Check
+from gpuledger.audit.checks.gpu_pending import gpu_pending
+from gpuledger.audit.engine import Audit
+from gpuledger.audit.finding import AuditedPod
+from gpuledger.audit.posture import Posture
+from gpuledger.audit.subject import AuditContext, asks_for_gpu
+from gpuledger.core.accounting import Quantities
+from gpuledger.core.inventory import Booking
+from gpuledger.core.sharding import Shard
+from gpuledger.metrics.objectcache import Lines, ObjectCache
+from gpuledger.metrics.render_cluster import POD_SPECS, pod_rows
+from gpuledger.parse.kubelist import ObjectParser
+from gpuledger.parse.kubeobjects import parse_pod
+from gpuledger.parse.manifests import PodManifest, ResourceClaim, parse_objects
+from gpuledger.parse.podrequests import requests_of
+from gpuledger.parse.waiting import parse_waiting
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PodRecord:
+    """What is kept of a pod.
+
+    `lines` are its series where it asks for a GPU and is this shard's, `audited` what the audit says of it;
+    `scanned` says that it is this shard's to audit. `posture` is set for pods that configure how GPUs are
+    reached, and `waiting` for those to be audited again, because a check looks at how long they have waited.
+    """
+
+    uid: str
+    booking: Booking | None
+    lines: Lines | None = None
+    audited: AuditedPod | None = None
+    scanned: bool = False
+    posture: Posture | None = None
+    waiting: PodManifest | None = None
+
+
+@dataclass(slots=True)
+class PodIntake:
+    """Makes records of pods: books what they ask for, audits them, and writes their series."""
+
+    checks: Sequence[Check]
+    advisories: tuple[Advisory, ...]
+    now: Callable[[], float]
+    also: re.Pattern[str] | None = None
+    shard: Shard = field(default_factory=Shard)
+    failures: Counter[str] = field(default_factory=Counter)
+    """Audits that failed, by the type of the error."""
+
+    def parser(self) -> ObjectParser[msgspec.Raw, PodRecord]:
+        """Reads pods into records."""
+        return ObjectParser(msgspec.Raw, self._record)
+
+    def audit(self, item: PodManifest | ResourceClaim) -> AuditedPod | None:
+        """What the audit says of a pod or claim now; None where that is nothing, or the audit failed."""
+        audit = Audit(self.checks, AuditContext(self.now(), self.also, self.advisories))
+        try:
+            return audit.take(item)
+        except Exception as error:
+            kind = type(error).__name__
+            if not self.failures[kind]:
+                log.exception("an audit failed")
+            self.failures[kind] += 1
+            return None
+
+    def _record(self, raw: msgspec.Raw) -> PodRecord:
+        (manifest,) = parse_objects(b"[%b]" % bytes(raw), "PodList")
+        if not isinstance(manifest, PodManifest):
+            raise ValueError(f"not a pod: {type(manifest).__name__}")  # noqa: TRY004 - to be counted as malformed
+        spec, uid = manifest.spec, manifest.meta.uid
+        requests = requests_of(spec, manifest.status, self.also)
+        booking = Booking(spec.node_name, requests) if spec.node_name and not manifest.terminal else None
+        posture = _posture(manifest)
+        if not self.shard.owns(uid):
+            return PodRecord(uid, booking, posture=posture)
+        audited = self.audit(manifest)
+        return PodRecord(
+            uid,
+            booking,
+            lines=self._lines(raw, manifest, requests) if asks_for_gpu(manifest, self.also) else None,
+            audited=audited,
+            scanned=True,
+            posture=posture,
+            waiting=manifest if audited and audited.pending and gpu_pending in self.checks else None,
+        )
+
+    def _lines(self, raw: msgspec.Raw, manifest: PodManifest, requests: Quantities) -> Lines:
+        rows = pod_rows(parse_pod(bytes(raw)), requests, parse_waiting(manifest, self.also))
+        return _SERIES.render(rows)
+
+
+def _posture(manifest: PodManifest) -> Posture | None:
+    posture = Posture()
+    posture.observe(manifest.namespace, manifest.spec)
+    return posture if any(posture.evidence) else None
+
+
+_SERIES = ObjectCache(POD_SPECS)
