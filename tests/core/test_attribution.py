@@ -121,6 +121,12 @@ LOGGED = PodLogs(containers={CID: LoggedContainer("ml", POD.name, "server", UID)
             id="a-pod-that-reuses-the-name-gives-no-workload",
         ),
         pytest.param(
+            in_pod(uid=None, cid=ContainerId("c" * 64)),
+            evidence(POD, logs=PodLogs({ContainerId("c" * 64): LoggedContainer("ml", POD.name, "server")})),
+            Owner("ml", POD.name, "server", GUESS),
+            id="a-log-link-that-tells-no-uid-may-be-of-an-earlier-pod-of-that-name",
+        ),
+        pytest.param(
             ProcessFacts(7, cgroup=Cgroup("pod", PodUid("59c4df0a0ccce5b7aad9ad5d4e5233db"))),
             evidence(replace(POD, containers=(), config_hash=PodUid("59c4df0a0ccce5b7aad9ad5d4e5233db"))),
             replace(OWNER, container=""),
@@ -189,6 +195,16 @@ def test_of_two_pods_with_one_name_the_later_stands() -> None:
 
     assert new == index.by_name["ml", POD.name]
     assert old == index.by_uid[UID]
+
+
+def test_a_pod_that_passes_for_a_static_one_takes_nobodys_place() -> None:
+    config_hash = PodUid("59c4df0a0ccce5b7aad9ad5d4e5233db")
+    static = replace(POD, containers=(), config_hash=config_hash, created_at=1.0)
+    forged = Pod(OTHER_UID, "evil", "twin", config_hash=config_hash, created_at=2.0)
+    thief = Pod(OTHER_UID, "evil", "thief", config_hash=UID, created_at=3.0)
+
+    assert static == PodIndex.of([static, forged]).by_uid[config_hash]
+    assert POD == PodIndex.of([POD, thief]).by_uid[UID]
 
 
 GPU = Gpu(0, GpuUuid("GPU-0"))

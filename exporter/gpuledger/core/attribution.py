@@ -50,18 +50,20 @@ class PodIndex:
     def of(cls, pods: Iterable[Pod]) -> PodIndex:
         """Index `pods`; of two with one name (one being replaced) the later created stands in `by_name`."""
         by_uid: dict[PodUid, Pod] = {}
+        by_hash: dict[PodUid, Pod] = {}
         by_name: dict[tuple[str, str], Pod] = {}
         by_container: dict[ContainerId, tuple[Pod, PodContainer]] = {}
         for pod in sorted(pods, key=lambda p: p.created_at or 0.0):
             by_uid[pod.uid] = pod
             by_name[pod.namespace, pod.name] = pod
             if pod.config_hash:
-                by_uid[pod.config_hash] = pod
+                by_hash.setdefault(pod.config_hash, pod)
             for container in pod.containers:
                 for container_id in (*container.past_container_ids, container.container_id):
                     if container_id:
                         by_container[container_id] = (pod, container)
-        return cls(by_uid, by_name, by_container)
+        # Until the kubelet deletes it, anybody's pod may pass for a static one: it takes no other pod's place.
+        return cls(by_hash | by_uid, by_name, by_container)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +132,22 @@ def _api_owner(pod: Pod, container: str) -> Owner:
 
 
 def _logged_owner(logged: LoggedContainer | LoggedPod, pod_uid: PodUid | None, evidence: Evidence) -> Owner:
-    """An owner named by the log folders.
+    """An owner named by the log folders, with the workload of the API's pod of that UID.
 
-    The API's pod of that name gives the workload, unless it is another pod that reuses the name (its UID
-    differs); then the pod's name may hint at it.
+    Not of that name: another pod may have taken it. Without a UID the name may hint at the workload.
     """
     if isinstance(logged, LoggedContainer):
         uid, container = logged.pod_uid or pod_uid, logged.container
     else:
         uid, container = pod_uid, _only(logged.containers)
-    pod = evidence.pods.by_name.get((logged.namespace, logged.pod))
-    if pod is not None and uid in (None, pod.uid, pod.config_hash):
+    pod = evidence.pods.by_uid.get(uid) if uid is not None else None
+    if pod is not None:
         return _api_owner(pod, container)
-    workload = evidence.infer_workload(logged.pod) or Workload("", "")
-    return Owner(logged.namespace, logged.pod, container, workload, uid)
+    return Owner(logged.namespace, logged.pod, container, _guess(logged.pod, evidence), uid)
+
+
+def _guess(pod_name: str, evidence: Evidence) -> Workload:
+    return evidence.infer_workload(pod_name) or Workload("", "")
 
 
 def _only(names: tuple[str, ...]) -> str:
@@ -196,6 +200,12 @@ def live_allocations(
 
 
 def allocation_owner(allocation: Allocation, evidence: Evidence) -> Owner:
-    """The owner that an allocation names, with its workload where that is known."""
-    logged = LoggedContainer(allocation.namespace, allocation.pod, allocation.container)
-    return replace(_logged_owner(logged, None, evidence), container=allocation.container)
+    """The owner that an allocation names, with its workload where that is known.
+
+    The kubelet tells no UID here, but lists only pods that it runs: the API's newest of that name is meant.
+    """
+    pod = evidence.pods.by_name.get((allocation.namespace, allocation.pod))
+    if pod is not None:
+        return _api_owner(pod, allocation.container)
+    workload = _guess(allocation.pod, evidence)
+    return Owner(allocation.namespace, allocation.pod, allocation.container, workload)
