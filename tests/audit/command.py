@@ -1,8 +1,11 @@
 """Runs `gpuledger audit` in this process."""
 
+import sys
+
 from gpuledger.app import audit
 from gpuledger.app.cli import EXIT_USAGE
 from gpuledger.app.config import ConfigError, OneLineParser
+from gpuledger.core.errors import SourceError
 
 
 def gpuledger_audit(*arguments: str) -> int:
@@ -11,5 +14,6 @@ def gpuledger_audit(*arguments: str) -> int:
     audit.add_arguments(parser)
     try:
         return audit.run(parser.parse_args(arguments))
-    except ConfigError:
+    except (ConfigError, SourceError) as error:
+        sys.stderr.write(f"error: {error}\n")
         return EXIT_USAGE

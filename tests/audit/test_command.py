@@ -164,3 +164,27 @@ def test_names_that_the_terminal_can_not_show_are_escaped(tmp_path: Path) -> Non
     path.write_text('kind: Pod\nmetadata: {name: "\\u2713"}\nspec: {containers: [{name: c}]}\n')
     result = _pipe(str(path), "--all", "--quiet", "--check", "memory-limit", capture_output=True)
     assert b"[FINDING] default/\\u2713 c: no memory limit (medium, memory-limit)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("output", "shown", "hidden"),
+    [
+        ("text", "gpu-privileged", "memory-limit"),
+        ("json", '"gpu-privileged"', '"memory-limit"'),
+        ("sarif", '"ruleId": "gpu-privileged"', '"ruleId": "memory-limit"'),
+        ("junit", 'name="gpu-privileged', 'name="memory-limit'),
+        ("github", "title=gpu-privileged", "title=memory-limit"),
+        ("policy-report", "policy: gpu-privileged", "policy: memory-limit"),
+    ],
+)
+def test_filters_apply_to_every_format(output: str, shown: str, hidden: str, capsys: Capture) -> None:
+    gpuledger_audit(CAPTURE, "--min-severity", "critical", "--format", output)
+    out = capsys.readouterr().out
+    assert (True, False) == (shown in out, hidden in out)
+
+
+def test_the_exceptions_in_the_docs_are_a_policy(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/audit.md").read_text()
+    path = tmp_path / "policy.yaml"
+    path.write_text(page.partition("```yaml\n")[2].partition("```")[0])
+    assert 1 == gpuledger_audit(CAPTURE, "--policy", str(path))

@@ -9,13 +9,11 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 
-import msgspec
-
+from gpuledger.app.auditintake import Intake
 from gpuledger.app.config import ConfigError
 from gpuledger.audit.advisories import Advisory, parse_advisories
 from gpuledger.audit.baseline import BaselineError, fingerprint, parse_baseline, render_baseline
@@ -37,9 +35,8 @@ from gpuledger.audit.report.sarif import render_sarif
 from gpuledger.audit.report.text import TextStyle, render_explanation, render_text
 from gpuledger.audit.subject import AuditContext
 from gpuledger.audit.verdict import Judge
-from gpuledger.core.errors import SourceError
-from gpuledger.parse.dump import Located, Unreadable, parse_dump
-from gpuledger.sources.dumps import STDIN, read_dump
+from gpuledger.sources.dumps import STDIN
+from gpuledger.sources.kubeapi import connect
 from gpuledger.sources.spool import Spool
 
 CLEAN, FINDINGS, UNREADABLE = 0, 1, 2
@@ -52,51 +49,45 @@ FORMATS: dict[str, Callable[[Report], Iterator[str]]] = {
     "policy-report": render_policy_report,
 }
 
-_PROBLEMS_KEPT = 100
-_PROGRESS_EVERY = 256
-_PROGRESS_SECONDS = 0.5
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's flags; those of the script it replaces keep their letters."""
-    parser.add_argument(
-        "paths",
-        nargs="*",
-        default=[STDIN],
-        metavar="PATH",
-        help="JSON dump or YAML manifest, - for standard input",
-    )
-    parser.add_argument("-n", "--namespace", default="", help="audit only this namespace")
-    parser.add_argument(
-        "-a", "--all", action="store_true", help="audit every pod, not only those that reach GPUs"
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="findings and summary only")
-    parser.add_argument("--classic", action="store_true", help="the four checks of old, under their old names")
-    parser.add_argument(
-        "--min-severity", choices=[str(severity) for severity in Severity], help="default: medium"
-    )
-    parser.add_argument(
-        "--check", action="append", default=[], metavar="ID", help="run only this check (repeatable)"
-    )
-    parser.add_argument(
-        "--skip", action="append", default=[], metavar="ID", help="leave this check out (repeatable)"
-    )
-    parser.add_argument("--gpu-resource", type=_pattern, metavar="REGEX", help="more resources that are GPUs")
-    parser.add_argument("--policy", metavar="FILE", help="exceptions, with reason, owner and expiry")
-    parser.add_argument("--baseline", metavar="FILE", help="report only what this baseline does not know")
-    parser.add_argument("--write-baseline", metavar="FILE", help="accept what is found now")
-    parser.add_argument("--fail-if-empty", action="store_true", help="exit 2 if no pod was audited")
+    _add_input_arguments(parser)
+    _add_choice_arguments(parser)
+    _add_output_arguments(parser)
+
+
+def _add_input_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="PATH", help="JSON or YAML; - or none for standard input")
+    add("--live", action="store_true", help="the cluster of the kubeconfig or service account")
+    add("--kubeconfig", default="", metavar="FILE", help="instead of KUBECONFIG or ~/.kube/config")
+    add("--kube-context", default="", metavar="NAME", help="instead of the current context")
+    add("--fail-if-empty", action="store_true", help="exit 2 if no pod was audited")
+
+
+def _add_choice_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-n", "--namespace", default="", help="audit only this namespace")
+    add("-a", "--all", action="store_true", help="audit every pod, not only those that reach GPUs")
+    add("--gpu-resource", type=_pattern, metavar="REGEX", help="more resources that are GPUs")
+    add("--classic", action="store_true", help="the four checks of old, under their old names")
+    add("--min-severity", choices=[str(severity) for severity in Severity], help="default: medium")
+    add("--check", action="append", default=[], metavar="ID", help="run only this check (repeatable)")
+    add("--skip", action="append", default=[], metavar="ID", help="leave this check out (repeatable)")
+    add("--policy", metavar="FILE", help="exceptions, with reason, owner and expiry")
+    add("--baseline", metavar="FILE", help="report only what this baseline does not know")
+
+
+def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-q", "--quiet", action="store_true", help="findings and summary only")
+    add("--explain", nargs="?", const="", metavar="ID", help="why and what to do: one check, or each finding")
+    add("--write-baseline", metavar="FILE", help="accept what is found now")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="one JSON object with the keys of old")
     output.add_argument("--format", choices=["text", *FORMATS], default="text", help="default: text")
     output.add_argument("--list-checks", action="store_true", help="print every check and exit")
-    parser.add_argument(
-        "--explain",
-        nargs="?",
-        const="",
-        metavar="ID",
-        help="say why and what to do: of one check, or below each finding",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -123,9 +114,11 @@ def _audit(args: argparse.Namespace) -> int:
         facts=judge.facts,
     )
     with Spool(AuditedPod) as audited:
-        intake = _Intake(audit, audited)
-        for path in args.paths:
-            intake.read(path)
+        intake = Intake(audit, audited)
+        if args.live:
+            intake.read_cluster(connect("auto", args.kubeconfig, args.kube_context), args.namespace)
+        for path in args.paths or ([] if args.live else [STDIN]):
+            intake.read_file(path)
         intake.finish()
         report = Report(audited, judge, args.gpu_resource, tuple(intake.problems))
         _write(_rendered(report, args))
@@ -142,53 +135,6 @@ def _exit_code(report: Report, args: argparse.Namespace, *, readable: bool) -> i
     if not readable:
         return UNREADABLE
     return FINDINGS if totals.findings and not args.write_baseline else CLEAN
-
-
-# ---- input ----
-
-
-@dataclass(slots=True)
-class _Intake:
-    """Feeds objects to the audit, tells what could not be read, and shows that it is alive."""
-
-    audit: Audit
-    audited: Spool[AuditedPod]
-    problems: list[str] = field(default_factory=list)
-    _objects: int = 0
-    _told: float = field(default_factory=time.monotonic)
-
-    def read(self, path: str) -> None:
-        """Audit what a file holds; a problem is told at once and hides nothing else."""
-        label = "<stdin>" if path == STDIN else path
-        try:
-            for found in parse_dump(read_dump(path)):
-                if isinstance(found, Unreadable):
-                    self._problem(f"{label}: {found.message}")
-                else:
-                    self._take(found, label)
-        except SourceError as error:
-            self._problem(f"{label}: {error}")
-
-    def finish(self) -> None:
-        """Clear the line that showed progress."""
-        if self._objects >= _PROGRESS_EVERY and sys.stderr.isatty():
-            sys.stderr.write("\r\x1b[K")
-
-    def _take(self, found: Located, label: str) -> None:
-        pod = self.audit.take(found.item)
-        if pod is not None:
-            self.audited.append(msgspec.structs.replace(pod, file=label, line=found.line))
-        self._objects += 1
-        if self._objects % _PROGRESS_EVERY == 0 and time.monotonic() - self._told > _PROGRESS_SECONDS:
-            self._told = time.monotonic()
-            if sys.stderr.isatty():
-                sys.stderr.write(f"\r{self._objects:,} objects read")
-                sys.stderr.flush()
-
-    def _problem(self, message: str) -> None:
-        sys.stderr.write(f"error: {message}\n".encode(errors="backslashreplace").decode())
-        if len(self.problems) < _PROBLEMS_KEPT:
-            self.problems.append(message)
 
 
 # ---- what the flags mean ----

@@ -1,0 +1,94 @@
+"""Where the audit's objects come from: files, standard input or a live cluster; and how far it has got."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from gpuledger.audit.engine import Audit
+from gpuledger.audit.finding import AuditedPod
+from gpuledger.core.errors import SourceError
+from gpuledger.parse.dump import Located, Unreadable, parse_dump
+from gpuledger.sources.dumps import STDIN, read_dump
+from gpuledger.sources.kubehttp import ApiError, Connection
+from gpuledger.sources.livedump import read_collection
+from gpuledger.sources.spool import Spool
+
+_PROBLEMS_KEPT = 100
+_PROGRESS_EVERY = 256
+_PROGRESS_SECONDS = 0.5
+
+_OF_A_NAMESPACE = ("resourcequotas", "resourceclaims", "resourceclaimtemplates")
+_OF_THE_CLUSTER = ("nodes", "namespaces", *_OF_A_NAMESPACE)
+_NOT_TO_BE_SEEN = (403, 404)
+
+
+@dataclass(slots=True)
+class Intake:
+    """Feeds objects to the audit; what can't be read is told at once and hides nothing else."""
+
+    audit: Audit
+    audited: Spool[AuditedPod]
+    problems: list[str] = field(default_factory=list)
+    _objects: int = 0
+    _told_at: float = field(default_factory=time.monotonic)
+    _line_shown: bool = False
+
+    def read_file(self, path: str) -> None:
+        """Audit what a file holds."""
+        label = "<stdin>" if path == STDIN else path
+        try:
+            self._read(read_dump(path), label)
+        except SourceError as error:
+            self._problem(f"{label}: {error}")
+
+    def read_cluster(self, connection: Connection, namespace: str) -> None:
+        """Audit the pods of a cluster or of one namespace, with whatever explains them and may be seen.
+
+        Of one namespace's pods, what nodes have free can't be told: nodes are left out.
+        """
+        try:
+            self._read(read_collection(connection, "pods", namespace), "the cluster")
+        except ApiError as error:
+            self._problem(str(error))
+            return
+        for resource in _OF_A_NAMESPACE if namespace else _OF_THE_CLUSTER:
+            try:
+                self._read(read_collection(connection, resource, namespace), "the cluster")
+            except ApiError as error:
+                if error.status not in _NOT_TO_BE_SEEN:
+                    self._problem(str(error))
+
+    def finish(self) -> None:
+        """Clear the line that showed progress."""
+        if self._line_shown:
+            sys.stderr.write("\r\x1b[K")
+
+    def _read(self, chunks: Iterable[bytes], label: str) -> None:
+        for found in parse_dump(chunks):
+            if isinstance(found, Unreadable):
+                self._problem(f"{label}: {found.message}")
+            else:
+                self._take(found, label)
+
+    def _take(self, found: Located, label: str) -> None:
+        pod = self.audit.take(found.item)
+        if pod is not None:
+            self.audited.append(msgspec.structs.replace(pod, file=label, line=found.line))
+        self._objects += 1
+        if self._objects % _PROGRESS_EVERY == 0 and time.monotonic() - self._told_at > _PROGRESS_SECONDS:
+            self._told_at = time.monotonic()
+            if sys.stderr.isatty():
+                self._line_shown = True
+                sys.stderr.write(f"\r{self._objects:,} objects read")
+                sys.stderr.flush()
+
+    def _problem(self, message: str) -> None:
+        self.finish()
+        sys.stderr.write(f"error: {message}\n".encode(errors="backslashreplace").decode())
+        if len(self.problems) < _PROBLEMS_KEPT:
+            self.problems.append(message)
