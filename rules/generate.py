@@ -1,10 +1,10 @@
 # ruff: noqa: INP001 - a program beside its data, no package
 """Fills in the rules what derives from elsewhere, and writes what derives from the rules.
 
-`python rules/generate.py` writes, `python rules/generate.py --check` only compares, and fails where files differ.
+`python rules/generate.py` writes; with --check it only compares, and fails where a file differs.
 
 Filled in: XID codes of a tier, where a matcher's line ends in `# tier: NAME` (from the XID catalogue); the
-`runbook_url` of each alert; the tables of codes in runbooks. Written: deploy/prometheus/rules/ (for a Prometheus
+`runbook_url` of each alert; the tables of codes in runbooks. Written: deploy/prometheus/rules/ (for those
 without the operator), docs/xids.md, docs/runbooks/README.md.
 """
 
@@ -33,10 +33,10 @@ RUNBOOK_BASE = "https://github.com/gpuledger/gpuledger/blob/main/docs/runbooks/"
 INDEX_HEAD = """\
 # Runbooks
 
-Generated from `rules/` by `python rules/generate.py`: one page an alert. Each says what the alert means, what it
-costs, how to find the cause, and what to do. What stands in capitals (`NODE`, `GPU-UUID`, `NAMESPACE`, `POD`) is a
-label of the alert. Commands on a node need a shell there; `kubectl debug node/NODE -it --image=busybox -- chroot
-/host` gives one.
+Generated from `rules/` by `python rules/generate.py`: one page an alert. Each says what the alert means, what
+it costs, how to find the cause, and what to do. What stands in capitals (`NODE`, `GPU-UUID`, `NAMESPACE`,
+`POD`) is a label of the alert. Commands on a node need a shell there:
+`kubectl debug node/NODE -it --image=busybox -- chroot /host`.
 
 `audience` says whom an alert is for: `platform` repairs nodes and runs gpuledger, `owner` owns the namespace,
 `security` decides who may use what. [deploy/alertmanager](../../deploy/alertmanager/) routes by it.
