@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import platform
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest, gzip_accepted
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import CollectorRegistry
 
@@ -22,12 +23,22 @@ from gpuledger.metrics.exposition import Family, render_openmetrics, render_text
 from gpuledger.metrics.render import render_build, render_node, render_sources
 
 GZIP_LEVEL = 4
+OPENMETRICS_VERSIONS = ("1.0.0", "0.0.1")
+"""Whoever understands one understands this page."""
 
-_OWN: Mapping[str, Callable[[CollectorRegistry], Any]] = {
-    "openmetrics": openmetrics.generate_latest,
-    "text": generate_latest,
-}
-"""How prometheus_client writes the exporter's own process metrics; in OpenMetrics `# EOF` ends them."""
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """A format of the page, and how prometheus_client writes the exporter's own process metrics in it."""
+
+    content_type: str
+    render: Callable[[Iterable[Family]], str]
+    render_own: Callable[[CollectorRegistry], Any]
+
+
+TEXT = _Style(CONTENT_TYPE_PLAIN_0_0_4, render_text, generate_latest)
+OPENMETRICS = _Style(openmetrics.CONTENT_TYPE_LATEST, render_openmetrics, openmetrics.generate_latest)
+"""Its `# EOF` comes with the process metrics, which stand last."""
 
 
 class MetricsPage:
@@ -46,7 +57,7 @@ class MetricsPage:
         self._health = health
         self._series_limit = series_limit
         self._dropped: Counter[str] = Counter()
-        self._rendered: dict[str, tuple[NodeSnapshot, bytes]] = {}
+        self._rendered: dict[_Style, tuple[NodeSnapshot, bytes]] = {}
         self._counted: NodeSnapshot | None = None
         self._process = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -57,33 +68,28 @@ class MetricsPage:
         style = preferred_style(request.headers.get("accept", ""))
         body = self._body(style)
         headers = {"Vary": "Accept, Accept-Encoding"}
-        if gzip_accepted(request.headers.get("accept-encoding", "")):
+        if accepts_gzip(request.headers.get("accept-encoding", "")):
             headers["Content-Encoding"] = "gzip"
             body = gzip.compress(body, GZIP_LEVEL, mtime=0)
-        content_type = openmetrics.CONTENT_TYPE_LATEST if style == "openmetrics" else CONTENT_TYPE_PLAIN_0_0_4
-        return Response(200, body, content_type, headers)
+        return Response(200, body, style.content_type, headers)
 
-    def _body(self, style: str) -> bytes:
-        render = render_openmetrics if style == "openmetrics" else render_text
-        books = self._books(style, render)
-        self_metrics = render(
-            chain(
-                render_build(self._node, __version__, platform.python_version()),
-                render_sources(self._node, self._health()),
-                self._dropped_series(),
-            )
-        ).encode()
-        own: bytes = _OWN[style](self._process)
-        return books + self_metrics + own
+    def _body(self, style: _Style) -> bytes:
+        books = self._books(style)
+        exporter = chain(
+            render_build(self._node, __version__, platform.python_version()),
+            render_sources(self._node, self._health()),
+            self._dropped_series(),
+        )
+        own: bytes = style.render_own(self._process)
+        return books + style.render(exporter).encode() + own
 
-    def _books(self, style: str, render: Callable[[Iterable[Family]], str]) -> bytes:
+    def _books(self, style: _Style) -> bytes:
         snapshot = self._snapshot()
         if snapshot is None:
             return b""
         kept = self._rendered.get(style)
         if kept is None or kept[0] is not snapshot:
-            kept = (snapshot, render(self._limited(snapshot)).encode())
-            self._rendered[style] = kept
+            kept = self._rendered[style] = (snapshot, style.render(self._limited(snapshot)).encode())
         return kept[1]
 
     def _limited(self, snapshot: NodeSnapshot) -> Iterator[Family]:
@@ -104,25 +110,34 @@ class MetricsPage:
             yield Family(catalog.BY_NAME["series_dropped_total"], rows)
 
 
-def preferred_style(accept: str) -> str:
-    """`openmetrics` where the scraper likes it at least as much as text, else `text`.
-
-    Source: RFC 9110 section 12.5.1; a weight that is no number counts as 0.
-    """
-    liking = {"openmetrics": 0.0, "text": 0.0}
-    for offer in accept.split(","):
-        media_type, *parameters = (part.strip() for part in offer.split(";"))
-        style = {"application/openmetrics-text": "openmetrics", "text/plain": "text"}.get(media_type)
-        named = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)
-        if style == "openmetrics" and named.get("version", "1.0.0") not in ("1.0.0", "0.0.1"):
+def preferred_style(accept: str) -> _Style:
+    """OpenMetrics where the scraper likes it at least as much as text, else text."""
+    liking = {OPENMETRICS: 0.0, TEXT: 0.0}
+    for media_type, parameters in _offers(accept):
+        style = {"application/openmetrics-text": OPENMETRICS, "text/plain": TEXT}.get(media_type)
+        if style is OPENMETRICS and parameters.get("version", "1.0.0") not in OPENMETRICS_VERSIONS:
             continue
         if style is not None:
-            liking[style] = max(liking[style], _weight(named.get("q", "1")))
-    return "openmetrics" if liking["openmetrics"] > 0 and liking["openmetrics"] >= liking["text"] else "text"
+            liking[style] = max(liking[style], _weight(parameters))
+    return OPENMETRICS if 0 < liking[OPENMETRICS] >= liking[TEXT] else TEXT
 
 
-def _weight(text: str) -> float:
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Whether a body may be sent in gzip."""
+    return any(coding == "gzip" and _weight(parameters) > 0 for coding, parameters in _offers(accept_encoding))
+
+
+def _offers(header: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """What a header of RFC 9110, section 12.5, offers, each with its parameters."""
+    for offer in header.lower().split(","):
+        name, *parameters = (part.strip() for part in offer.split(";"))
+        pairs = (parameter.partition("=") for parameter in parameters)
+        yield name, {key: value.strip('"') for key, _, value in pairs}
+
+
+def _weight(parameters: dict[str, str]) -> float:
+    """How much an offer is liked; a weight that is no number counts as 0."""
     try:
-        return float(text)
+        return float(parameters.get("q", "1"))
     except ValueError:
         return 0.0
