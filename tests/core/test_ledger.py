@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuledger.core.ledger import XID_OWNERS_SECONDS, Ledger
+from gpuledger.core.ledger import OTHER_UNITS, UNIT_LIMIT, XID_OWNERS_SECONDS, Ledger
 from gpuledger.core.meter import Moment
 from gpuledger.core.model import (
     Allocation,
@@ -164,6 +164,19 @@ def test_sm_time_of_a_process_that_left_before_it_was_listed_is_nobodys_who_can_
     (use,) = ledger.unattributed()
     assert Unattributed("exited") == use.holder
     assert use.sm_seconds == pytest.approx(0.5)
+
+
+def test_a_flood_of_host_units_is_booked_under_one_name() -> None:
+    ledger = Ledger(retention=10.0)
+    for number in range(10 * UNIT_LIMIT):
+        book(ledger, float(number), process(number, Unattributed("host", f"job-{number}.service")))
+        (current,) = (use for use in ledger.unattributed() if use.active)
+        assert current.memory_used == 100
+        assert current.holder.unit == (f"job-{number}.service" if number < UNIT_LIMIT else OTHER_UNITS)
+
+    book(ledger, 1000.0, process(1, Unattributed("host", "job-1.service")))
+
+    assert {"job-1.service", OTHER_UNITS} == {use.holder.unit for use in ledger.unattributed()}
 
 
 def test_energy_is_split_by_sm_time_and_adds_up_to_the_devices() -> None:

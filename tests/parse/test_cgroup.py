@@ -118,6 +118,29 @@ def test_the_last_of_nested_pods_owns_the_process_and_keeps_the_first(
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("ollama.service", "ollama.service"),
+        ("user@1000.service", "user@1000.service"),
+        ("jupyter@alice.service", "jupyter@alice.service"),
+        ("gpu-2.service", "gpu-2.service"),
+        ("init.scope", "init.scope"),
+        ("session-42.scope", "session-*.scope"),
+        ("session-c3.scope", "session-*.scope"),
+        ("run-u1234.service", "run-*.service"),
+        ("run-p4711-i4712.service", "run-*-*.service"),
+        ("run-r0123456789abcdef0123456789abcdef.scope", "run-*.scope"),
+        ("app-gnome-firefox-4242.scope", "app-gnome-firefox-*.scope"),
+        ("tmux-spawn-2fa837fd-7da1-4896-863d-368a4ca73c2d.scope", "tmux-spawn-*.scope"),
+        ("gpu-job@4f1c9be2.service", "gpu-job@*.service"),
+        ("sshd@7-10.0.0.1:22-10.0.0.9:51234.service", "sshd@*.service"),
+    ],
+)
+def test_units_that_are_numbered_as_they_are_made_are_one(name: str, unit: str) -> None:
+    assert unit == parse_cgroup(f"0::/system.slice/{name}\n").unit
+
+
 PIECES = st.sampled_from(
     [
         "0::",

@@ -29,6 +29,11 @@ from gpuledger.core.snapshot import (
 XID_OWNERS_SECONDS = 3600.0
 """How long the owners present at an XID are remembered."""
 
+UNIT_LIMIT = 100
+"""How many systemd units of the host are told apart: users of a node may start units of any name."""
+
+OTHER_UNITS = "other"
+
 _Key = tuple[str, ...]
 
 
@@ -90,6 +95,8 @@ class Ledger:
         self._gpus: dict[GpuUuid, _GpuAccount] = {}
         self._accounts: dict[_Key, _Account] = {}
         self._xids: dict[tuple[GpuUuid, int], XidAccount] = {}
+        self._units: set[str] = set()
+        """Those told apart: the first that used a GPU."""
 
     def open(self, now: Moment) -> None:
         """Begin a cycle: nobody uses anything yet, and what ended longer than the retention ago is dropped."""
@@ -136,12 +143,25 @@ class Ledger:
             account.throttled_seconds[reason] = account.throttled_seconds.get(reason, 0.0) + seconds
         ratios = metered.sm_ratio
         measured = tuple(
-            replace(p, sm_ratio=ratios.get(p.use.pid, 0.0)) if ratios is not None else p for p in processes
+            replace(
+                process,
+                holder=self._bounded(process.holder),
+                sm_ratio=None if ratios is None else ratios.get(process.use.pid, 0.0),
+            )
+            for process in processes
         )
         self._book_processes(reading.gpu, measured, metered, now)
         if reading.processes is not None:
             self._settle(reading.gpu, metered)
         return measured
+
+    def _bounded(self, holder: Holder) -> Holder:
+        """`holder`, its unit without a name of its own when there are too many."""
+        if isinstance(holder, Owner) or not holder.unit:
+            return holder
+        if len(self._units) < UNIT_LIMIT:
+            self._units.add(holder.unit)
+        return holder if holder.unit in self._units else replace(holder, unit=OTHER_UNITS)
 
     def _book_processes(
         self, gpu: Gpu, processes: Iterable[AttributedProcess], metered: Metered, now: Moment

@@ -42,6 +42,14 @@ _PODMAN_POD = re.compile(rf"(?<=/libpod_parent)/{_ID}(?=/)")
 # LXC; Podman's cgroupfs parent and monitors; what systemd-machined runs (systemd.special(7)).
 _GUEST = re.compile(r"lxc(?:\..*)?|libpod_parent|libpod-conmon-.*|machine\.slice")
 
+# What systemd and desktops number as they make it, so that each is another: `session-3.scope`,
+# `tmux-spawn-<uuid>.scope`, systemd-run's `run-r<128 bits>.service` and `run-p<pid>-i<number>.service`; and
+# instances for a job or a connection (`gpu-job@4f1c9be2.service`, `sshd@7-10.0.0.1:22-….service`), though not
+# those for a user (`user@1000.service`).
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_SERIAL = re.compile(rf"(?<=-)(?:{_UUID}|[a-z]?(?:[0-9a-f]{{16,}}|[0-9]+))(?=[-.])")
+_INSTANCE = re.compile(rf"(?<=@)(?:{_UUID}|[0-9a-f]{{8,}}|[0-9]+-.+)(?=\.service)")
+
 
 def parse_cgroup(text: str, *, root_is_host: bool = True) -> Cgroup:
     """Read the whole of `/proc/<pid>/cgroup`; where its lines disagree, the one that says most counts.
@@ -111,10 +119,16 @@ def _find_container(names: list[str]) -> Cgroup | None:
 def _find_host(names: list[str], *, root_is_host: bool) -> Cgroup:
     units = [name for name in names if name.endswith((".service", ".scope"))]
     if units:  # the innermost: `user@1000.service` runs services of its own
-        unit = "".join(character if character.isprintable() else "?" for character in units[-1][:_UNIT_LIMIT])
-        return Cgroup("host", unit=unit)
+        return Cgroup("host", unit=_unit(units[-1][:_UNIT_LIMIT]))
     is_known = ".." not in names and (names or root_is_host)
     return Cgroup("host" if is_known else "hidden")
+
+
+def _unit(name: str) -> str:
+    """The unit's name, with `*` for what tells it from others of its kind."""
+    printable = "".join(character if character.isprintable() else "?" for character in name)
+    made_up = name.endswith(".scope") or name.startswith("run-")
+    return (_SERIAL if made_up else _INSTANCE).sub("*", printable)
 
 
 def _container_id(names: list[str]) -> ContainerId | None:
