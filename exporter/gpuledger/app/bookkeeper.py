@@ -31,7 +31,7 @@ from gpuledger.core.model import (
     XidEvent,
 )
 from gpuledger.core.resources import gpu_resource_kind
-from gpuledger.core.snapshot import AttributedProcess, NodeSnapshot
+from gpuledger.core.snapshot import AttributedProcess, Holder, NodeSnapshot
 from gpuledger.parse.deviceid import resolve
 from gpuledger.parse.workload import infer_workload
 
@@ -118,15 +118,19 @@ class Bookkeeper:
         for event in events:
             gpu = gpus.get(event.gpu_uuid)
             if gpu is not None:
-                held = (use.owner for use in self._ledger.containers() if use.active and use.gpu == gpu)
-                owners = _owners(self._processes, gpu) or _owners(processes, gpu) or tuple(held)
-                self._ledger.book_xid(event, gpu, owners)
+                before, now = (
+                    _owners(process.holder for process in listed if process.gpu.uuid == gpu.uuid)
+                    for listed in (self._processes, processes)
+                )
+                uses = self._ledger.containers()
+                held = _owners(use.owner for use in uses if use.active and use.gpu.uuid == gpu.uuid)
+                self._ledger.book_xid(event, gpu, before or now or held)
 
 
-def _owners(processes: Iterable[AttributedProcess], gpu: Gpu) -> tuple[Owner, ...]:
-    """Those who own processes on `gpu`, each once."""
-    holders = (process.holder for process in processes if process.gpu.uuid == gpu.uuid)
-    return tuple(dict.fromkeys(holder for holder in holders if isinstance(holder, Owner)))
+def _owners(holders: Iterable[Holder]) -> tuple[Owner, ...]:
+    """The owners among `holders`, each name once: a pod may be recreated under it, or be on two MIG devices."""
+    named = {(h.namespace, h.pod, h.container): h for h in holders if isinstance(h, Owner)}
+    return tuple(named.values())
 
 
 def _results(processes: Iterable[AttributedProcess]) -> Mapping[str, int]:
