@@ -53,7 +53,7 @@ def render_page(node: str, snapshot: NodeSnapshot | None, sources: Sequence[Sour
         '<meta http-equiv="refresh" content="5">'
         f"<title>{escape(node)} · gpuledger</title><style>{STYLE}</style></head><body>"
         f"<h1>GPUs of {escape(node)}</h1>"
-        f'<p class="dim">{escape(taken)} · <a href="/metrics">metrics</a> · <a href="/healthz">health</a></p>'
+        f'<p class="dim">{escape(taken)} · <a href="metrics">metrics</a> · <a href="healthz">health</a></p>'
         + "".join(sections)
         + "</body></html>"
     )
@@ -93,7 +93,7 @@ def _containers(containers: Iterable[ContainerUse]) -> str:
             _workload(use.owner),
             (_percent(use.sm_ratio), "n"),
             (_size(use.memory_used), "n"),
-            (UNKNOWN if use.processes is None else str(use.processes), "n"),
+            (_count(use.processes), "n"),
             ", ".join(f"{count} of {resource}" for resource, count in use.allocated.items()) or "not allocated",
         ]
         for use in sorted(containers, key=lambda use: (use.gpu.index, use.owner.namespace, use.owner.pod))
@@ -110,7 +110,7 @@ def _unattributed(uses: Iterable[UnattributedUse]) -> str:
             use.holder.reason,
             use.holder.unit,
             (_size(use.memory_used), "n"),
-            ("" if use.processes is None else str(use.processes), "n"),
+            (_count(use.processes), "n"),
         ]
         for use in sorted(uses, key=lambda use: (use.gpu.index, use.holder.reason))
         if use.active
@@ -184,6 +184,10 @@ def _workload(owner: Owner) -> str:
     if not workload.name:
         return UNKNOWN
     return f"{workload.kind}/{workload.name}" + (" (inferred)" if workload.inferred else "")
+
+
+def _count(number: int | None) -> str:
+    return UNKNOWN if number is None else str(number)
 
 
 def _percent(ratio: float | None) -> str:
