@@ -50,11 +50,6 @@ def docker_cgroupfs(container_id: str) -> str:
     return f"/docker/{container_id}"
 
 
-def docker_systemd(container_id: str) -> str:
-    """Return the path of a plain Docker container with the systemd driver."""
-    return f"/system.slice/docker-{container_id}.scope"
-
-
 def systemd_service(name: str) -> str:
     """Return the path of a host's service, such as `ollama` for `ollama.service`."""
     return f"/system.slice/{name}.service"

@@ -73,7 +73,6 @@ class Tenant:
     cgroup: str
     resource: str
     devices: tuple[str, ...]
-    phase: str = "Running"
 
     @property
     def owner(self) -> Owner:
@@ -138,7 +137,7 @@ def _api_pod(tenant: Tenant) -> Object:
         "metadata": metadata,
         "spec": {"nodeName": NODE, "containers": [{"name": tenant.container, "resources": resources}]},
         "status": {
-            "phase": tenant.phase,
+            "phase": "Running",
             "qosClass": "Burstable",
             "conditions": [{"type": "Ready", "status": "True"}],
             "containerStatuses": [status],

@@ -6,7 +6,6 @@ Pods run real processes in real cgroups. `publish` writes what has changed since
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 MIB = presets.MIB
 DRIVER_SHARE = 600 * MIB
 """What a driver holds on each GPU (or MIG device) beside its processes."""
-
 
 Holder = Owner | Unattributed
 
@@ -91,9 +89,17 @@ class World:
         return tenant
 
     def run(
-        self, tenant: Tenant, *gpus: Gpu, memory: int, sm: int | None = None, mig: MigDevice | None = None
+        self,
+        tenant: Tenant,
+        *gpus: Gpu,
+        memory: int | None,
+        sm: int | None = None,
+        mig: MigDevice | None = None,
     ) -> int:
-        """Start a process of the pod that uses `memory` bytes of each of these GPUs; returns its PID."""
+        """Start a process of the pod that uses `memory` bytes of each of these GPUs; returns its PID.
+
+        None is memory that NVML does not tell.
+        """
         pid = self.processes.start(tenant.cgroup)
         self.holders[pid] = tenant.owner
         for gpu in gpus:
@@ -110,7 +116,7 @@ class World:
         return pid
 
     def list_process(
-        self, gpu: Gpu, pid: int, *, memory: int, sm: int | None = None, mig: MigDevice | None = None
+        self, gpu: Gpu, pid: int, *, memory: int | None, sm: int | None = None, mig: MigDevice | None = None
     ) -> None:
         """Have NVML list the PID on the GPU."""
         instances = (mig.gpu_instance, mig.compute_instance) if mig else (None, None)
@@ -152,7 +158,6 @@ class World:
                 if tenant.devices
             )
         )
-
         if self._api is not None:
             self._publish_api(self._api)
 
@@ -174,14 +179,16 @@ class World:
             api.update(changed)
             self._in_api[key] = changed
 
-    def memory(self) -> dict[tuple[str, MigUuid, Holder], int]:
-        """How much of each GPU (or MIG device) each holder uses, in bytes."""
-        used: Counter[tuple[str, MigUuid, Holder]] = Counter()
+    def memory(self) -> dict[tuple[str, MigUuid, Holder], int | None]:
+        """How much of each GPU (or MIG device) each holder uses, in bytes; None with a part that is unknown."""
+        used: dict[tuple[str, MigUuid, Holder], int | None] = {}
         for gpu in self.scenario.gpus:
             migs = {(mig.gpu_instance, mig.compute_instance): MigUuid(mig.uuid) for mig in gpu.migs}
             for process in gpu.processes:
                 mig = migs.get((process.gpu_instance, process.compute_instance), MigUuid(""))
-                used[gpu.uuid, mig, self.holders[process.pid]] += process.memory or 0
+                key = (gpu.uuid, mig, self.holders[process.pid])
+                before, more = used.get(key, 0), process.memory
+                used[key] = None if before is None or more is None else before + more
         return used
 
     def _write_logs(self, tenant: Tenant) -> None:

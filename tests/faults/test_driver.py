@@ -129,6 +129,18 @@ def test_a_call_that_never_returns_delays_no_scrape_and_fails_healthz_in_time(wo
         assert_honest(node, world)
 
 
+def test_memory_that_the_driver_does_not_tell_is_absent(world: World) -> None:
+    gpu = world.scenario.gpus[0]
+    world.run(world.tenants[0], gpu, memory=None)
+    world.publish()
+    with Node(world) as node:
+        node.wait_for("the process", lambda s: s.value("container_processes") == 2)
+        scrape = assert_honest(node, world)
+        assert not scrape.series("container_memory_used_bytes")
+        unmeasured = {"gpu_uuid": gpu.uuid, "reason": "unmeasured"}
+        assert gpu.memory_used == scrape.value("unattributed_memory_used_bytes", **unmeasured)
+
+
 @pytest.mark.parametrize(
     ("missing", "memory"),
     [

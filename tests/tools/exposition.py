@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpuledger.core.spec import PREFIX
 from tools.prometheus import Sample
-
-PREFIX = "gpuledger_"
 
 
 class Exposition:
-    """A scrape's text, parsed; names stand without the `gpuledger_` prefix."""
+    """A scrape's text, parsed: gpuledger's own metrics, by their names without the prefix."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._samples: dict[str, list[Sample]] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                name = sample.name.removeprefix(PREFIX)
-                self._samples.setdefault(name, []).append(Sample(sample.labels, float(sample.value)))
+                if sample.name.startswith(PREFIX):
+                    found = self._samples.setdefault(sample.name.removeprefix(PREFIX), [])
+                    found.append(Sample(sample.labels, float(sample.value)))
 
     @property
     def names(self) -> frozenset[str]:

@@ -45,7 +45,7 @@ def _owners(scrape: Exposition, world: World) -> Iterator[str]:
     for name in scrape.names:
         for sample in scrape.series(name):
             said = tuple(sample.labels.get(label, "") for label in ("namespace", "pod", "container"))
-            if name.startswith("process_") and "pid" in sample.labels and said[1]:
+            if name.startswith("process_") and said[1]:
                 holder = world.holders.get(int(sample.labels["pid"]))
                 if not isinstance(holder, Owner) or _names(holder) != said:
                     yield f"{name}: {sample} is {holder}'s"
@@ -59,7 +59,7 @@ def _names(owner: Owner) -> tuple[str, str, str]:
 
 def _memory(scrape: Exposition, world: World) -> Iterator[str]:
     """What is told must be what NVML said, and add up."""
-    truth: dict[tuple[str, ...], int] = {
+    truth: dict[tuple[str, ...], int | None] = {
         (uuid, mig, *_names(holder)): used
         for (uuid, mig, holder), used in world.memory().items()
         if isinstance(holder, Owner)

@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from fakes.nvml.build import build_library
@@ -107,12 +108,15 @@ class Node(Daemon):
 
     def settled(self, cycles: int = 2) -> Exposition:
         """Wait until that many whole cycles began and ended after now, and return what they show."""
+        scrape = self.scrape()
         for _ in range(cycles + 1):
-            then = self.scrape().value("last_cycle_timestamp_seconds")
-            scrape = self.wait_for("a further cycle", lambda s, then=then: _later(s, then))  # type: ignore[misc]
+            scrape = self.wait_for("a further cycle", partial(_is_later, _cycle(scrape)))
         return scrape
 
 
-def _later(scrape: Exposition, then: float | None) -> bool:
-    now = scrape.value("last_cycle_timestamp_seconds")
-    return now is not None and (then is None or now > then)
+def _cycle(scrape: Exposition) -> float:
+    return scrape.value("last_cycle_timestamp_seconds") or 0.0
+
+
+def _is_later(then: float, scrape: Exposition) -> bool:
+    return _cycle(scrape) > then
