@@ -52,7 +52,7 @@ class Audit:
         asks = asks_for_gpu(manifest, self.context.also)
         reach = tuple(ways_to_gpu(manifest)) if self.reach else ()
         chosen = asks or reach or self.every_pod or (self.reach and _is_gpu_stack(manifest))
-        if not chosen or self._is_repeated(manifest):
+        if not chosen or self._is_repeated(manifest.meta.uid, manifest.path):
             return None
         pod = subject_of(manifest, self.context)
         # A controller that a cluster runs holds nothing itself: its pods do.
@@ -72,13 +72,15 @@ class Audit:
             return None
         pod = subject_of(manifest, self.context)
         hits = [(check, hit) for check in self._of_failed for hit in check.pod_rule(pod)]
-        return _audited(manifest, hits, NOTHING, ()) if hits and not self._is_repeated(manifest) else None
+        if not hits or self._is_repeated(manifest.meta.uid, manifest.path):
+            return None
+        return _audited(manifest, hits, NOTHING, ())
 
     def _claim(self, claim: ResourceClaim | ResourceClaimTemplate) -> AuditedPod | None:
         meta = claim.metadata
         namespace = meta.namespace or "default"
         hits = [(check, hit) for check in self.checks for hit in check.claim_rule(claim)]
-        if not hits or self.namespace not in ("", namespace):
+        if not hits or self.namespace not in ("", namespace) or self._is_repeated(meta.uid, ""):
             return None
         workload = workload_of(meta, claim.kind)
         return AuditedPod(
@@ -91,11 +93,11 @@ class Audit:
             findings=_findings(hits, NOTHING if meta.uid else meta.annotations or NOTHING, ""),
         )
 
-    def _is_repeated(self, manifest: PodManifest) -> bool:
+    def _is_repeated(self, uid: str, path: str) -> bool:
         """Whether this very object was audited before: dumps overlap, files are named twice."""
-        if not manifest.meta.uid:
+        if not uid:
             return False
-        key = hash((manifest.meta.uid, manifest.path))
+        key = hash((uid, path))
         repeated = key in self._seen
         self._seen.add(key)
         return repeated

@@ -9,9 +9,10 @@ from decimal import Decimal
 from typing import Literal
 
 from gpuledger.audit.advisories import Advisory
-from gpuledger.core.accounting import ContainerKind, container_requests, effective_requests
+from gpuledger.core.accounting import ContainerKind
 from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.manifests import PodManifest
+from gpuledger.parse.podrequests import requests_of
 from gpuledger.parse.podspec import Container, PodSpec, Volume, VolumeMount
 from gpuledger.parse.quantity import parse_readable
 
@@ -142,18 +143,10 @@ class PodSubject:
 
     @property
     def gpu_requests(self) -> dict[str, Decimal]:
-        """The effective request per GPU resource; what can't be read or is a claim's counts not."""
-        status = self.manifest.status.extended_resource_claim_status
-        by_claim = {mapping.resource_name for mapping in status.request_mappings} if status else ()
-        requests = effective_requests(
-            ((container.kind, _requests_of(container)) for container in self.containers),
-            overhead=parse_readable(self.spec.overhead),
-        )
-        return {
-            name: amount
-            for name, amount in requests.items()
-            if name not in by_claim and gpu_resource_kind(name, self.context.also)
-        }
+        """The effective request per GPU resource."""
+        also = self.context.also
+        requests = requests_of(self.spec, self.manifest.status, also)
+        return {name: amount for name, amount in requests.items() if gpu_resource_kind(name, also)}
 
 
 def subject_of(manifest: PodManifest, context: AuditContext) -> PodSubject:
@@ -178,11 +171,6 @@ def asks_for_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
                 return True
     annotations = manifest.annotations
     return any(name in annotations for name in FRACTION_ANNOTATIONS)
-
-
-def _requests_of(container: ContainerSubject) -> Mapping[str, Decimal]:
-    resources = container.spec.resources
-    return container_requests(parse_readable(resources.requests), parse_readable(resources.limits))
 
 
 def _subjects(

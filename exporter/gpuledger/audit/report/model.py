@@ -93,7 +93,7 @@ class Report:
         """
         lines: dict[tuple[str, ...], ReportLine] = {}
         for judged in self.pods():
-            if judged.pod.workload == judged.pod.name:
+            if judged.pod.workload_kind == "Pod":
                 for finding in sorted(judged.reported, key=lambda finding: -finding.severity):
                     yield ReportLine(judged.pod, finding)
                 continue

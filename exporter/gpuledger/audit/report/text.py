@@ -53,7 +53,8 @@ def _lines(report: Report, style: TextStyle) -> Iterator[str]:
         if not style.classic:
             yield from _cluster_lines(report)
     if not totals.pods and not totals.findings:
-        yield "no pods found" if style.every_pod else "no GPU pods found"
+        if not report.problems:  # else nobody can say
+            yield "no pods found" if style.every_pod else "no GPU pods found"
         return
     count = 0
     for line in report.lines() if style.classic else report.grouped_lines():
