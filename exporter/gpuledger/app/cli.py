@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import signal
 import sys
 import textwrap
@@ -11,11 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuledger import __version__
-from gpuledger.app.config import ConfigError, OneLineParser
+from gpuledger.app.config import ConfigError, OneLineParser, nearest
 from gpuledger.core.errors import SourceError
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
+
+
+SERVICE_EPILOG = """\
+Every flag may also be given as an environment variable (--web.listen-address is
+GPULEDGER_WEB_LISTEN_ADDRESS) or as a key of the YAML file named by --config.file.
+A flag beats the environment, which beats the file.
+
+exit codes: 0 done, 1 failure, 2 wrong usage or configuration
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,7 @@ class Command:
     module: str
     summary: str
     description: str
+    epilog: str = SERVICE_EPILOG
 
 
 COMMANDS = {
@@ -43,20 +54,19 @@ COMMANDS = {
         "Run once for a cluster, or for each shard of it, or on a laptop with a kubeconfig. Watches pods, "
         "nodes, quotas and device claims, audits every pod that can reach a GPU, and serves /metrics.",
     ),
+    "audit": Command(
+        "gpuledger.app.audit",
+        "list what makes GPU pods dangerous to the host they share, from a dump or a cluster",
+        "Read `kubectl get … -o json` dumps, manifests or a live cluster, and list the pods that reach a GPU "
+        "without asking, or that break the rules which keep a shared host safe.",
+        "exit codes: 0 clean, 1 findings, 2 something could not be read, or wrong usage\n",
+    ),
     "demo": Command(
         "gpuledger.app.demo",
         "see it work on a simulated node, without GPU or cluster",
         "Serve the node role over simulated GPUs and pods that come and go.",
     ),
 }
-
-EPILOG = """\
-Every flag may also be given as an environment variable (--web.listen-address is
-GPULEDGER_WEB_LISTEN_ADDRESS) or as a key of the YAML file named by --config.file.
-A flag beats the environment, which beats the file.
-
-exit codes: 0 done, 1 failure or (audit) findings, 2 wrong usage or configuration
-"""
 
 
 def build_parser(chosen: str | None) -> OneLineParser:
@@ -73,7 +83,7 @@ def build_parser(chosen: str | None) -> OneLineParser:
             name,
             help=command.summary,
             description=textwrap.fill(command.description, 90),
-            epilog=EPILOG,
+            epilog=command.epilog,
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -84,12 +94,26 @@ def build_parser(chosen: str | None) -> OneLineParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command named on the command line; the return value is the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            sys.stdout.flush()  # here, where it can still be dealt with that nobody reads on
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter's own last flush
+        return EXIT_FAILURE
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _run(arguments: list[str]) -> int:
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
     parser = build_parser(chosen)
     if not arguments:
         parser.print_help()
         return EXIT_USAGE
+    if chosen is not None and chosen not in COMMANDS:
+        parser.error(f"unknown command {chosen}{nearest(chosen, list(COMMANDS))}")
     parsed = parser.parse_args(arguments)
     if parsed.command is None:
         parser.error("name a command")
@@ -98,8 +122,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ConfigError, SourceError) as error:
         sys.stderr.write(f"gpuledger {parsed.command}: {error}\n")
         return EXIT_USAGE
-    except BrokenPipeError:
-        sys.stderr.close()  # or the interpreter complains about the pipe that nobody reads
-        return EXIT_FAILURE
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT

@@ -140,7 +140,7 @@ class OneLineParser(argparse.ArgumentParser):
         unknown = re.match(r"unrecognized arguments: (\S+)", message)
         if unknown:
             flag = unknown[1].split("=", 1)[0]
-            message = f"unknown argument {flag}{_nearest(flag, list(self._option_string_actions))}"
+            message = f"unknown argument {flag}{nearest(flag, list(self._option_string_actions))}"
         self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 
@@ -197,7 +197,7 @@ def read_config_file(path: Path, options: Mapping[str, Option]) -> dict[str, tup
     settings: dict[str, tuple[str, str | None]] = {}
     for key, value in _flatten(document).items():
         if key not in by_flag:
-            raise ConfigError(f"--config.file {path}: unknown key {key}{_nearest(key, list(by_flag))}")
+            raise ConfigError(f"--config.file {path}: unknown key {key}{nearest(key, list(by_flag))}")
         if not isinstance(value, str):
             raise ConfigError(f"--config.file {path}: {key} takes one value, not a list")
         settings[by_flag[key]] = (f"{key} in {path}", value)
@@ -213,7 +213,7 @@ def _environment(
         if variable in by_variable:
             settings[by_variable[variable]] = (variable, value)
         elif variable.startswith(ENV_PREFIX) and not _SERVICE_LINK.search(variable):
-            raise ConfigError(f"unknown variable {variable}{_nearest(variable, list(by_variable))}")
+            raise ConfigError(f"unknown variable {variable}{nearest(variable, list(by_variable))}")
     return settings
 
 
@@ -234,6 +234,7 @@ def _flatten(document: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
+def nearest(name: str, known: Sequence[str]) -> str:
+    """`; did you mean …?` where a known name is near, else nothing."""
     near = get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
