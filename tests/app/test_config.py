@@ -16,6 +16,7 @@ from gpuledger.app.config import (
     duration,
     listen_address,
     options_of,
+    port_number,
     resolve,
 )
 from gpuledger.app.settings import NodeSettings
@@ -153,6 +154,16 @@ def test_listen_addresses(text: str, address: tuple[str, int]) -> None:
 def test_what_is_no_listen_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write HOST:PORT"):
         listen_address(text)
+
+
+def test_ports_are_numbers() -> None:
+    assert [1, 9440, 65535] == [port_number(text) for text in ("1", "9440", "65535")]
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "65536", "http"])
+def test_what_is_no_port_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="write a port"):
+        port_number(text)
 
 
 def test_booleans_are_words() -> None:

@@ -18,6 +18,7 @@ from gpuledger.audit.check import Severity
 from gpuledger.core.sharding import Shard
 
 ENV_PREFIX = "GPULEDGER_"
+MAX_PORT = 65535
 
 _SERVICE_LINK = re.compile(r"(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
 """Variables that the kubelet injects for a Service called gpuledger… (enableServiceLinks)."""
@@ -119,12 +120,19 @@ def shard(text: str) -> Shard:
     return Shard(int(match["index"]), int(match["count"]))
 
 
+def port_number(text: str) -> int:
+    """A TCP port from 1 on."""
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_PORT:
+        raise ValueError(f"write a port, 1 to {MAX_PORT}")
+    return int(text)
+
+
 def listen_address(text: str) -> tuple[str, int]:
     """`host:port`, `[v6]:port` or `:port` (all interfaces); port 0 picks a free one."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the highest port there is
+    host, colon, number = text.rpartition(":")
+    if not colon or not number.isdecimal() or int(number) > MAX_PORT:
         raise ValueError("write HOST:PORT or :PORT, such as 127.0.0.1:9440 or :9440")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return host.removeprefix("[").removesuffix("]"), int(number)
 
 
 def options_of(settings: type[Any]) -> dict[str, Option]:
@@ -137,11 +145,15 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Report a mistake on the command line; exit code 2."""
-        unknown = re.match(r"unrecognized arguments: (\S+)", message)
-        if unknown:
-            flag = unknown[1].split("=", 1)[0]
-            message = f"unknown argument {flag}{nearest(flag, list(self._option_string_actions))}"
         self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse what is unknown where it is known what may have been meant: not in the parent of a command."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            flag = unknown[0].split("=", 1)[0]
+            self.error(f"unknown argument {flag}{nearest(flag, list(self._option_string_actions))}")
+        return parsed, unknown
 
 
 def add_options(parser: argparse.ArgumentParser, settings: type[Any]) -> None:

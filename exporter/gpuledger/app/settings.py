@@ -14,6 +14,7 @@ from gpuledger.app.config import (
     option,
     optional_path,
     pattern,
+    port_number,
     positive_duration,
     positive_integer,
     severity,
@@ -189,5 +190,5 @@ class DemoSettings(CommonSettings):
         "port",
         "9440",
         "Port on 127.0.0.1 to serve on.",
-        parse=positive_integer,
+        parse=port_number,
     )
