@@ -42,16 +42,16 @@ class ClusterPage:
         style = preferred_style(request.headers.get("accept", ""))
         books = self._books(openmetrics=style is OPENMETRICS)
         exporter = style.render(self._exporter()).encode()
-        body = b"".join((books, exporter, style.render_own(self._process)))
+        body = b"".join((*books, exporter, style.render_own(self._process)))
         headers = {"Vary": "Accept, Accept-Encoding"}
         if len(body) <= COMPRESSED_BYTES and accepts_gzip(request.headers.get("accept-encoding", "")):
             headers["Content-Encoding"] = "gzip"
             body = gzip.compress(body, GZIP_LEVEL, mtime=0)
         return Response(200, body, style.content_type, headers)
 
-    def _books(self, *, openmetrics: bool) -> bytes:
+    def _books(self, *, openmetrics: bool) -> list[bytes]:
         if not self._loop.ready:
-            return b""
+            return []
         columns = self._loop.books.columns()
         page, dropped = join_columns(columns, limit=self._series_limit, openmetrics=openmetrics)
         self._dropped.update(dropped)

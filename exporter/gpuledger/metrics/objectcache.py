@@ -45,8 +45,8 @@ class ObjectCache:
 
 def join_columns(
     columns: Iterable[Column], *, limit: int, openmetrics: bool
-) -> tuple[bytes, Mapping[str, int]]:
-    """The page of these families, and by name how many series of each were cut off at the limit."""
+) -> tuple[list[bytes], Mapping[str, int]]:
+    """The page of these families in pieces, and by name how many series of each were cut off at the limit."""
     page: list[bytes] = []
     dropped: dict[str, int] = {}
     for spec, texts in columns:
@@ -57,4 +57,4 @@ def join_columns(
             text = text[: -len(text.split(b"\n", limit)[-1])]
         if text:
             page += [render_head(spec, openmetrics=openmetrics).encode(), text]
-    return b"".join(page), dropped
+    return page, dropped
