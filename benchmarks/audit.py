@@ -29,7 +29,7 @@ MEMORY_BUDGET = 1.1
 OLD = (
     "import sys; from audit.old_rules import old_output; sys.stdout.write(old_output(open(sys.argv[1]).read()))"
 )
-NEW = "import sys; from audit.command import gpuledger_audit; sys.exit(gpuledger_audit(*sys.argv[1:]))"
+NEW = "import sys; from gpuledger.app.cli import main; sys.exit(main(['audit', *sys.argv[1:]]))"
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,9 +187,13 @@ def ways_to_gpu(manifest: PodManifest) -> Iterator[str]:
     """The pod's ways to a GPU that need no request."""
     spec = manifest.spec
     containers = (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)
-    if any(visible_devices(container) for container in containers):
+    environment = privileged = False
+    for container in containers:
+        environment |= visible_devices(container) != ""
+        privileged |= container.security_context.privileged
+    if environment:
         yield "environment"
-    if any(container.security_context.privileged for container in containers):
+    if privileged:
         yield "privileged"
     host_paths = {volume.name: volume.host_path.path for volume in spec.volumes if volume.host_path}
     if host_paths:

@@ -152,7 +152,11 @@ class _Stream(Generic[T]):
 
     def _batch(self, kind: str) -> Sequence[T]:
         """The objects up to the last gap in the window, decoded in one go; none if that can't be done."""
-        stop = self._data.rfind(self._gap, self._base) if b"\n" in self._gap else -1
+        if b"\n" not in self._gap:
+            return ()
+        stop = self._data.rfind(self._gap, self._base)
+        if stop < 0 and self._fill():
+            stop = self._data.rfind(self._gap)
         if stop < 0:
             return ()
         text = self._data[self._base : stop + 1]
