@@ -21,6 +21,21 @@ class Exposition:
                     found.append(Sample(sample.labels, float(sample.value)))
 
     @property
+    def books(self) -> str:
+        """The lines that tell who uses what, for a failure's message."""
+        told = (
+            "gpu_up",
+            "gpu_memory_used",
+            "container_",
+            "process_",
+            "unattributed_",
+            "attribution_",
+            "source_",
+        )
+        lines = self.text.splitlines()
+        return "\n".join(line for line in lines if line.removeprefix(PREFIX).startswith(told))
+
+    @property
     def names(self) -> frozenset[str]:
         """The names of all series that are there."""
         return frozenset(self._samples)

@@ -32,7 +32,7 @@ def assert_honest(node: Node, world: World) -> Exposition:
         assert reply.seconds < SLOWEST_ANSWER_S, (path, reply.seconds)
     scrape = node.scrape()
     faults = [*_owners(scrape, world), *_memory(scrape, world), *_lost(scrape)]
-    assert not faults, "\n".join([*faults, node.log(), scrape.text])
+    assert not faults, "\n".join([*faults, node.log(), scrape.books])
     assert "Traceback" not in node.log(), node.log()
     messages = Counter(line.partition(" ")[2] for line in node.log().splitlines())
     assert all(times <= MOST_REPEATS for times in messages.values()), node.log()

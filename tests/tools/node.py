@@ -103,7 +103,7 @@ class Node(Daemon):
             newest[0] = self.scrape()
             return holds(newest[0])
 
-        until(probe, timeout, lambda: f"{what} not within {timeout} s; log:\n{self.log()}\n{newest[0].text}")
+        until(probe, timeout, lambda: f"{what} not within {timeout} s; log:\n{self.log()}\n{newest[0].books}")
         return newest[0]
 
     def settled(self, cycles: int = 2) -> Exposition:
