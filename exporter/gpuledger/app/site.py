@@ -70,7 +70,8 @@ async def serve(server: Server, address: tuple[str, int]) -> int:
     try:
         addresses = await server.start(host, port)
     except OSError as error:
-        log.error("cannot listen on %s:%d: %s; set --web.listen-address", host, port, error.strerror or error)  # noqa: TRY400 - a traceback says no more
+        reason = str(error.strerror).rpartition(": ")[2]  # asyncio puts the address before it once more
+        log.error("cannot listen on %s:%d: %s; name another address", host, port, reason)  # noqa: TRY400 - a traceback says no more
         return 1
     log.info("serving on %s", ", ".join(addresses))
     await stop.wait()
