@@ -258,3 +258,15 @@ def test_waiting_ends_with_the_next_attempt_or_at_once_if_one_has_ended_since(so
 
     assert first == 1
     assert 0.05 <= time.monotonic() - began < 5
+
+
+def test_who_waits_is_told_of_the_end(source: Source) -> None:
+    poll = Poll("nvml", source.read, interval=FOREVER, deadline=1)
+    with running(poll) as stop:
+        poll.wait(FOREVER)
+        waiting = threading.Thread(target=poll.wait, args=(FOREVER,))
+        waiting.start()
+        stop.set()
+
+        waiting.join(2)
+        assert not waiting.is_alive()

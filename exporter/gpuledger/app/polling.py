@@ -68,6 +68,7 @@ class Poll(Generic[T]):
                 backoff = self._interval * 2 ** min(failures_in_row, 10)
                 pause = max(self._interval, min(backoff, MAX_BACKOFF_SECONDS))
             self._news.set()
+        self._news.set()
 
     def _attempt(self, began: float) -> None:
         try:
@@ -85,7 +86,7 @@ class Poll(Generic[T]):
             self._error = None  # last, so that nobody takes the answer before for a new one
 
     def wait(self, timeout: float) -> None:
-        """Wait for the end of an attempt, but no longer than `timeout` seconds."""
+        """Wait for the end of an attempt, or of them all, but no longer than `timeout` seconds."""
         if self._news.wait(timeout):
             self._news.clear()
 
