@@ -41,7 +41,8 @@ class Prometheus:
     """A Prometheus of one of VERSIONS that scrapes `targets` (job name to host:port) while its context lasts.
 
     `scrape` holds further fields of a job's scrape configuration (`scrape_protocols`, `basic_auth`, …) by its
-    name; `rules` are rule files. Storage, configuration and log lie in `folder`.
+    name; `rules` are rule files, `alertmanagers` the host:port of who is told. Storage, configuration and log
+    lie in `folder`.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Prometheus:
         interval: str = "1s",
         scrape: Mapping[str, Mapping[str, Any]] | None = None,
         rules: Sequence[Path] = (),
+        alertmanagers: Sequence[str] = (),
     ) -> None:
         self.jobs = tuple(targets)
         self._folder = folder
@@ -64,6 +66,7 @@ class Prometheus:
                 "evaluation_interval": interval,
             },
             "rule_files": [str(rule.resolve()) for rule in rules],
+            "alerting": {"alertmanagers": [{"static_configs": [{"targets": list(alertmanagers)}]}]},
             "scrape_configs": [
                 {
                     "job_name": job,

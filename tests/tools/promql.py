@@ -43,7 +43,7 @@ class Linter:
     """Counters whose level may be compared."""
 
     def faults(self, text: str) -> list[str]:
-        """Unknown metrics and labels, counters without rate, rates of gauges, and where `cluster` is dropped."""
+        """Unknown metrics and labels, counters without rate, rates of gauges, places that drop `cluster`."""
         try:
             expression = promql.parse(text)
         except ValueError as error:
