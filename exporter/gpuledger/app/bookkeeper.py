@@ -110,21 +110,19 @@ class Bookkeeper:
         return len(live) - len(known) if gpus else None
 
     def _book_xids(self, events: tuple[XidEvent, ...], processes: list[AttributedProcess]) -> None:
-        """Book driver errors on whoever used the GPU, or held it when nobody did.
+        """Book driver errors on whoever used the GPU around then, or held it when nobody did.
 
-        Whom an error killed is no longer listed when it is heard of: the cycle before is asked first.
+        Whom an error killed is no longer listed when it is heard of; whom it met at the start was not yet.
         """
         gpus = {reading.gpu.uuid: reading.gpu for reading in self._readings}
         for event in events:
             gpu = gpus.get(event.gpu_uuid)
             if gpu is not None:
-                before, now = (
-                    _owners(process.holder for process in listed if process.gpu.uuid == gpu.uuid)
-                    for listed in (self._processes, processes)
+                around = (p.holder for p in (*self._processes, *processes) if p.gpu.uuid == gpu.uuid)
+                held = (
+                    use.owner for use in self._ledger.containers() if use.active and use.gpu.uuid == gpu.uuid
                 )
-                uses = self._ledger.containers()
-                held = _owners(use.owner for use in uses if use.active and use.gpu.uuid == gpu.uuid)
-                self._ledger.book_xid(event, gpu, before or now or held)
+                self._ledger.book_xid(event, gpu, _owners(around) or _owners(held))
 
 
 def _owners(holders: Iterable[Holder]) -> tuple[Owner, ...]:
