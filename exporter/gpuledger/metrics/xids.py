@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from gpuledger.parse.xids import Tier, Xid, XidCatalogue, parse_xids
 
@@ -33,7 +33,7 @@ those first when there are too many alerts or too few.
 @cache
 def read_xids() -> XidCatalogue:
     """The catalogue."""
-    return parse_xids(files("gpuledger.metrics").joinpath("xids.toml").read_text(encoding="utf-8"))
+    return parse_xids(Path(__file__).with_name("xids.toml").read_text(encoding="utf-8"))
 
 
 def render_page(catalogue: XidCatalogue) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gpuledger.core.spec import DEVICE, counter, gauge
+from gpuledger.metrics.xids import read_xids
 
 MIG = (*DEVICE, "mig_uuid")
+REPAIR = ", ".join(str(xid.code) for xid in read_xids().of_tier("critical"))
 GPU_INFO_LABELS = ("model", "architecture", "pci_bus_id", "driver_version", "cuda_version", "vbios_version")
 
 GPU = (
@@ -141,7 +143,8 @@ GPU = (
     counter(
         "gpu_xid_errors_total",
         (*DEVICE, "xid"),
-        "Errors that the driver reported for the GPU since the exporter started, by XID code.",
+        "Errors that the driver reported for the GPU since the exporter started, by XID code; these call for a "
+        f"repair: {REPAIR}.",
         "nvmlEventSetWait",
     ),
     gauge(
