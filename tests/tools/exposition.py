@@ -32,8 +32,8 @@ class Exposition:
             "attribution_",
             "source_",
         )
-        lines = self.text.splitlines()
-        return "\n".join(line for line in lines if line.removeprefix(PREFIX).startswith(told))
+        wanted = tuple(PREFIX + name for name in told)
+        return "\n".join(line for line in self.text.splitlines() if line.startswith(wanted))
 
     @property
     def names(self) -> frozenset[str]:
