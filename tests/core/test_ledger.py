@@ -16,6 +16,7 @@ from gpuledger.core.model import (
     PodUid,
     ProcessSample,
     ProcessUse,
+    Reason,
     Unattributed,
     Values,
     Workload,
@@ -100,6 +101,20 @@ def test_unreadable_process_lists_make_a_holder_unknown_and_not_idle() -> None:
 
     assert (None, None, None) == (unknown.memory_used, unknown.sm_ratio, unknown.processes)
     assert unknown.allocated == {"nvidia.com/gpu": 1}
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [("pod-unknown", None), ("pid-namespace", None), ("permission", None), ("host", 0), ("container", 0)],
+)
+def test_a_holder_is_not_idle_while_a_process_on_its_gpu_may_be_its_own(
+    reason: Reason, shown: int | None
+) -> None:
+    stranger = process(9, Unattributed(reason))
+
+    use = book(Ledger(), 0.0, stranger, samples={}, held=(ALICE,))["alice"]
+
+    assert (shown, shown) == (use.memory_used, use.processes)
 
 
 def test_allocated_time_goes_on_while_the_driver_is_silent() -> None:

@@ -34,6 +34,9 @@ UNIT_LIMIT = 100
 
 OTHER_UNITS = "other"
 
+COULD_BE_ANYBODY = ("pod-unknown", "pid-namespace", "permission")
+"""Reasons that leave open whose a process is."""
+
 _Key = tuple[str, ...]
 
 
@@ -152,7 +155,10 @@ class Ledger:
         )
         self._book_processes(reading.gpu, measured, metered, now)
         if reading.processes is not None:
-            self._settle(reading.gpu, metered)
+            unnamed = any(
+                isinstance(p.holder, Unattributed) and p.holder.reason in COULD_BE_ANYBODY for p in measured
+            )
+            self._settle(reading.gpu, metered, unnamed=unnamed)
         return measured
 
     def _bounded(self, holder: Holder) -> Holder:
@@ -184,10 +190,12 @@ class Ledger:
             spent[_key(gpu, MigUuid(""), holder)] = departed
         self._split_energy(metered.energy_joules, spent)
 
-    def _settle(self, gpu: Gpu, metered: Metered) -> None:
-        """Everybody on this GPU is known now: who holds it and ran nothing has used 0, from here on."""
+    def _settle(self, gpu: Gpu, metered: Metered, *, unnamed: bool) -> None:
+        """Who holds this GPU and runs nothing on it uses 0, unless some process there may be theirs."""
         for account in self._accounts.values():
             if account.gpu.uuid != gpu.uuid or account.current is None:
+                continue
+            if unnamed and not account.current.processes:
                 continue
             account.current.listed = True
             if metered.sm_seconds is None:
