@@ -156,6 +156,16 @@ def test_gauges_end_with_the_process_and_counters_after_the_retention() -> None:
     assert gone == {}
 
 
+def test_a_thousand_pods_one_after_another_leave_no_more_than_the_retention_holds() -> None:
+    ledger = Ledger(retention=10.0)
+    for number in range(1000):
+        book(
+            ledger, float(number), process(number, Owner("ml", f"job-{number}", "main")), samples={number: 1.0}
+        )
+
+    assert len(ledger.containers()) <= 11
+
+
 def test_a_pod_recreated_under_its_name_goes_on_counting() -> None:
     ledger = Ledger()
     first = Owner("ml", "web-0", "c", Workload("StatefulSet", "web"), PodUid("1"))

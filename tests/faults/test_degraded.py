@@ -29,16 +29,18 @@ WITHOUT_API = QUERIES["nodes that were given no API to ask"]
 NOWHERE = "/nonexistent"
 WHAT_IS_WRONG = {
     "well": set[str](),
+    "unprivileged": set(),
     "no-kubelet": {"podresources"},
     "no-logs": {"podlogs", "pod-unknown"},
     "no-host-pid": {"procfs", "pid-namespace"},
     "refused": {"permission"},
 }
-REFUSED = """
+UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+REFUSED = f"""
 mount -t proc -o hidepid=1,gid=65534 proc "$0"
-exec setpriv --bounding-set=-all --inh-caps=-all "$@"
+exec {" ".join(UNPRIVILEGED)} "$@"
 """
-"""A program without privileges, beside a /proc that lets nobody look at others' processes."""
+"""The same, beside a /proc that lets nobody look at others' processes."""
 
 
 @contextmanager
@@ -71,11 +73,12 @@ def test_each_cause_is_named_on_its_node_and_on_no_other(world: World, tmp_path:
         b=Node(world, "--node-name=no-kubelet", f"--path.podresources={NOWHERE}"),
         c=Node(world, "--node-name=no-logs", *no_logs),
         d=Node(world, "--node-name=no-host-pid", prefix=namespace),
-        e=Node(world, "--node-name=refused", f"--path.procfs={proc}", prefix=hidden),
+        e=Node(world, "--node-name=unprivileged", prefix=UNPRIVILEGED),
+        f=Node(world, "--node-name=refused", f"--path.procfs={proc}", prefix=hidden),
     ) as prometheus:
         expected = {node: causes for node, causes in WHAT_IS_WRONG.items() if causes}
         prometheus.wait_for(DEGRADED, lambda samples: missing(samples) == expected)
-        prometheus.wait_for("count(gpuledger_gpu_memory_used_bytes) == 10")
+        prometheus.wait_for(f"count(gpuledger_gpu_memory_used_bytes) == {2 * len(WHAT_IS_WRONG)}")
         assert WHAT_IS_WRONG.keys() == {s.labels["node"] for s in prometheus.query(WITHOUT_API)}
 
 
