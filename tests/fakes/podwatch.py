@@ -57,7 +57,7 @@ def following(connection: Connection, pace: Pace = BRISK, **options: Any) -> Ite
         yield source
     finally:
         stop.set()
-        thread.join(1.0)
+        thread.join(3.0)
         assert not thread.is_alive()
 
 
@@ -65,7 +65,7 @@ def names(source: PodSource) -> set[str]:
     return {known.name for known in source.pods().values()}
 
 
-def eventually(expected: T, actual: Callable[[], T], seconds: float = 5.0) -> None:
+def eventually(expected: T, actual: Callable[[], T], seconds: float = 20.0) -> None:
     """Assert that `actual` becomes `expected` before long."""
     ends_at = time.monotonic() + seconds
     while actual() != expected and time.monotonic() < ends_at:

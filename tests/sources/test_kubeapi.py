@@ -6,9 +6,11 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from fakes.apiserver import ApiServer, Fault, a_list
 from fakes.certificates import make_certificate
@@ -192,6 +194,38 @@ def test_a_rotated_token_is_read_again_at_once(secure: ApiServer, account: Path)
     assert ["bearer one", "bearer one", "bearer two"] == [
         asked.headers["authorization"] for asked in secure.watches()
     ][:3]
+
+
+@pytest.fixture
+def a_minute_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client reads the token again once it is a minute old; let it be that at once."""
+    read = InClusterConfigLoader._read_token_file
+
+    def read_and_age(loader: Any) -> None:
+        read(loader)
+        loader.token_expires_at = datetime.min  # noqa: DTZ901 - the client compares without time zones
+
+    monkeypatch.setattr(InClusterConfigLoader, "_read_token_file", read_and_age)
+
+
+@pytest.mark.usefixtures("a_minute_later")
+def test_a_rotated_token_is_used_before_the_old_one_is_refused(secure: ApiServer, account: Path) -> None:
+    secure.tokens.add("two")
+    connection = connect("in-cluster", service_account=account)
+    one_get(connection)
+    (account / "token").write_text("two")
+    one_get(connection)
+    assert ["bearer one", "bearer two"] == [asked.headers["authorization"] for asked in secure.requests]
+
+
+@pytest.mark.usefixtures("a_minute_later")
+def test_a_token_file_that_vanishes_is_told(account: Path) -> None:
+    connection = connect("in-cluster", service_account=account)
+    (account / "token").unlink()
+    with pytest.raises(
+        SourceError, match=r"^no credentials: .*No such file.*; check the service account's token"
+    ):
+        one_get(connection)
 
 
 def test_a_kubeconfigs_token_file_is_read_again_when_it_is_refused(server: ApiServer, home: Path) -> None:

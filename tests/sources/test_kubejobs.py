@@ -83,6 +83,7 @@ def test_another_job_that_took_the_name_tells_nothing(server: ApiServer, connect
         eventually(1, lambda: len(asked_jobs(server)))
         eventually(1, lambda: len(server.watches()))
         assert {"a": INFERRED} == workloads(source)
+        assert {} == source._pods._jobs._workloads
 
 
 def test_only_the_jobs_of_relevant_pods_are_asked_for(
@@ -104,9 +105,10 @@ def test_pods_do_not_wait_for_a_job_that_does_not_answer(server: ApiServer, conn
     for number in range(3):
         created = server.add(job(f"nightly-2993430{number}", CRONJOB))
         server.add(gpu_pod(f"pod-{number}", created))
-    server.faults.append(Fault(lambda asked: "/jobs/" in asked.path, delay=1.0, status=500))
+    server.faults.append(Fault(lambda asked: "/jobs/" in asked.path, delay=2.0, status=500))
     with following(connection) as source:
-        eventually({"pod-0", "pod-1", "pod-2"}, lambda: names(source), seconds=0.9)
+        eventually({"pod-0", "pod-1", "pod-2"}, lambda: names(source))
+        assert [] == server.watches()
         assert {"pod-0": INFERRED, "pod-1": INFERRED, "pod-2": INFERRED} == workloads(source)
         eventually(1, lambda: len(server.watches()))
     assert 1 == len(asked_jobs(server))

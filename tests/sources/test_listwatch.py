@@ -10,6 +10,7 @@ import pytest
 from fakes.apiserver import ApiServer, Fault, a_list, a_watch
 from fakes.podwatch import NODE, eventually, following, names, pod, synced
 from gpuledger.core.model import PodUid
+from gpuledger.sources import kubehttp
 from gpuledger.sources.listwatch import Pace
 
 if TYPE_CHECKING:
@@ -118,6 +119,17 @@ def test_a_watch_that_the_server_ends_goes_on_from_where_it_was(
         assert (0, True) == (source.health().failures, source.health().up)
     assert ["100", "101", "101"] == [asked.query["resourceVersion"] for asked in server.watches()][:3]
     assert 1 == len(server.lists())
+
+
+@pytest.mark.parametrize("keep_alive", [True, False])
+def test_a_watch_may_be_quiet_for_as_long_as_it_lasts(
+    server: ApiServer, connection: Connection, monkeypatch: pytest.MonkeyPatch, *, keep_alive: bool
+) -> None:
+    server.keep_alive = keep_alive
+    monkeypatch.setattr(kubehttp, "_SILENCE_SECONDS", 0.3)
+    with following(connection, Pace(watch=1)) as source:
+        eventually(2, lambda: len(server.watches()))
+        assert 0 == source.health().failures
 
 
 def test_a_bookmark_spares_the_list_after_a_compaction(server: ApiServer, connection: Connection) -> None:
