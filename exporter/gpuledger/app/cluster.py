@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 import time
 from collections.abc import Sequence
@@ -31,8 +30,7 @@ from gpuledger.parse.clusterobjects import CLAIMS, NAMESPACES, QUOTAS, SLICES, W
 from gpuledger.parse.kubelist import ObjectParser
 from gpuledger.sources.clusterwatch import Feed, Kind
 from gpuledger.sources.kubeapi import connect
-
-log = logging.getLogger(__name__)
+from gpuledger.sources.listwatch import DEFAULT_PACE, Pace
 
 T = TypeVar("T")
 
@@ -71,12 +69,14 @@ def chosen_checks(minimum: Severity) -> Sequence[Check]:
     ]
 
 
-def feeds(settings: ClusterSettings, books: ClusterBooks, intake: PodIntake) -> list[Feed[Any]]:
+def feeds(
+    settings: ClusterSettings, books: ClusterBooks, intake: PodIntake, pace: Pace = DEFAULT_PACE
+) -> list[Feed[Any]]:
     """Every kind of object that is followed, with where it goes; each over a connection of its own."""
 
     def feed(name: str, parser: ObjectParser[Any, T], sink: Any, *paths: str, **query: str) -> Feed[T]:
         connection = connect("auto", settings.kubeconfig, settings.kube_context)
-        return Feed(connection, Kind(name, paths, parser.parse_list, parser.parse_event, query), sink)
+        return Feed(connection, Kind(name, paths, parser.parse_list, parser.parse_event, query), sink, pace)
 
     dra = [f"/apis/resource.k8s.io/{version}" for version in DRA_VERSIONS]
     warnings = "type=Warning,involvedObject.kind=Pod"
