@@ -112,6 +112,11 @@ class Prometheus:
         assert len(samples) <= 1, samples
         return samples[0].value if samples else None
 
+    def label_values(self, label: str, selector: str) -> list[str]:
+        """Return the values that the label has in the series that the selector chooses."""
+        values: list[str] = self._get(f"label/{label}/values", **{"match[]": selector})
+        return values
+
     def wait_for(
         self, promql: str, predicate: Callable[[list[Sample]], bool] = bool, timeout: float = 15
     ) -> list[Sample]:

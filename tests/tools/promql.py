@@ -32,6 +32,8 @@ CATALOGUE: Mapping[str, frozenset[str]] = {
 COUNTERS = frozenset(spec.full_name for spec in catalog.SPECS if spec.kind == "counter")
 
 _SET_OPERATORS = frozenset({"and", "or", "unless"})
+_CHOOSING = frozenset({"topk", "bottomk"})
+"""Aggregations whose result has the series that they chose, whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Linter:
             return self.series.get(node.name or "", frozenset()) | TARGET
         if isinstance(node, promql.MatrixSelector):
             return self._labels(node.vector_selector)
-        if isinstance(node, promql.AggregateExpr):
+        if isinstance(node, promql.AggregateExpr) and str(node.op) not in _CHOOSING:
             return frozenset(_by(node))
         if isinstance(node, promql.BinaryExpr):
             return self._labels_of_operation(node)

@@ -1,0 +1,166 @@
+"""Everything that a dashboard may show: two nodes, the demo and the cluster role, scraped by Prometheus."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pynvml
+import yaml
+
+from fakes import cgroups
+from fakes.nvml import presets
+from fakes.nvml.scenario import FieldValue, Scenario
+from fakes.tenants import bare, cron_job, daemon_set, deployment, stateful_set
+from fakes.world import MIB, World
+from tools.daemon import Daemon
+from tools.node import Node
+from tools.prometheus import Prometheus
+from tools.rulefiles import PLAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fakes.nvml.scenario import Gpu
+
+OBJECTS = Path(__file__).with_name("cluster.yaml")
+CLUSTER = "test"
+CRITICAL_XID, APPLICATION_XID = 79, 31
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rig:
+    """What runs."""
+
+    world: World
+    node: Node
+    prometheus: Prometheus
+
+
+@contextmanager
+def running_rig(new_folder: Callable[[str], Path]) -> Iterator[Rig]:
+    """Start all of it, and wait until Prometheus has scraped everybody twice."""
+    with ExitStack() as stack:
+        world = stack.enter_context(World(new_folder("world"), _scenario()))
+        _populate(world)
+        api, flags = world.serve_api()
+        for thing in yaml.safe_load_all(OBJECTS.read_text()):
+            api.add(thing)
+        node = stack.enter_context(Node(world, *flags))
+        ailing = stack.enter_context(_ailing_node(stack, new_folder("ailing")))
+        demo, cluster = (
+            stack.enter_context(_command(new_folder(name), name, *arguments))
+            for name, *arguments in (
+                ("demo", f"--port={_free_port()}"),
+                ("cluster", "--web.listen-address=127.0.0.1:0", flags[1], "--min-severity=info"),
+            )
+        )
+        targets = {
+            "node": node.url.removeprefix("http://"),
+            "ailing": ailing.url.removeprefix("http://"),
+            "demo": demo.address(),
+            "cluster": cluster.address(),
+        }
+        labelled = {"relabel_configs": [{"target_label": "cluster", "replacement": CLUSTER}]}
+        prometheus = stack.enter_context(
+            Prometheus(
+                new_folder("prometheus"),
+                targets,
+                scrape=dict.fromkeys(targets, labelled),
+                rules=_rules(new_folder("rules")),
+            )
+        )
+        prometheus.wait_for(f"count(gpuledger_build_info offset 3s) == {len(targets)}")
+        world.scenario.add_event(world.scenario.gpus[0], CRITICAL_XID)
+        world.scenario.add_event(world.scenario.gpus[0], APPLICATION_XID)
+        world.publish()
+        yield Rig(world=world, node=node, prometheus=prometheus)
+
+
+def _rules(folder: Path) -> list[Path]:
+    """The rules, all evaluated as often as Prometheus scrapes."""
+    written = []
+    for path in sorted(PLAIN.glob("*.yaml")):
+        groups = yaml.safe_load(path.read_text())["groups"]
+        fast = [{key: value for key, value in group.items() if key != "interval"} for group in groups]
+        written.append(folder / f"{path.stem}.json")  # JSON is YAML
+        written[-1].write_text(json.dumps({"groups": fast}))
+    return written
+
+
+def _scenario() -> Scenario:
+    scenario = presets.node(6)
+    scenario.gpus[3] = _divided_hopper(3)
+    faulty = scenario.gpus[4]
+    faulty.utilization_gpu = 0
+    faulty.fans, faulty.fan_speed = 1, {0: 55}
+    faulty.clock_event_reasons = pynvml.nvmlClocksEventReasonHwThermalSlowdown
+    faulty.fields[pynvml.NVML_FI_DEV_RETIRED_SBE] = FieldValue(value=2)
+    faulty.fields[pynvml.NVML_FI_DEV_RETIRED_DBE] = FieldValue(value=1)
+    faulty.fields[pynvml.NVML_FI_DEV_RETIRED_PENDING] = FieldValue(value=1)
+    scenario.gpus[5].lost = True
+    return scenario
+
+
+def _divided_hopper(index: int) -> Gpu:
+    """An H100 in MIG mode, which tells what its instances do."""
+    gpu, divided = presets.h100(index), presets.a100_mig(index, ("1g.5gb", "2g.10gb"))
+    gpu.migs, gpu.mig_mode_current, gpu.mig_mode_pending = divided.migs, 1, 1
+    gpu.utilization_gpu = gpu.utilization_memory = None
+    gpu.live = False
+    for mig in gpu.migs:
+        mig.metrics = {
+            pynvml.NVML_GPM_METRIC_SM_UTIL: 60.0,
+            pynvml.NVML_GPM_METRIC_SM_OCCUPANCY: 30.0,
+            pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL: 20.0,
+            pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL: 10.0,
+        }
+    return gpu
+
+
+def _populate(world: World) -> None:
+    gpus = world.scenario.gpus
+    train = world.admit(stateful_set("train"), gpus[0].uuid, namespace="research", container="trainer")
+    world.run(train, gpus[0], memory=20_000 * MIB, sm=60)
+    shared = "nvidia.com/gpu.shared"
+    for name, replica, sm in (("chat", "::0", 30), ("search", "::1", 20)):
+        tenant = world.admit(deployment(name), gpus[1].uuid + replica, resource=shared)
+        world.run(tenant, gpus[1], memory=4_000 * MIB, sm=sm)
+    mig = gpus[3].migs[0]
+    nightly = world.admit(cron_job("nightly"), mig.uuid, resource="nvidia.com/mig-1g.5gb")
+    world.run(nightly, gpus[3], memory=900 * MIB, mig=mig)
+    world.admit(deployment("forgotten"), gpus[4].uuid, namespace="team-b")
+    snoop = world.admit(daemon_set("snoop"), namespace="monitoring", container="agent")
+    world.run(snoop, gpus[0], memory=300 * MIB, sm=1)
+    world.run_outside(
+        cgroups.systemd_service("ollama"), gpus[2], reason="host", unit="ollama.service", memory=2_000 * MIB
+    )
+    world.publish()
+
+
+def _ailing_node(stack: ExitStack, folder: Path) -> Node:
+    """A node whose kubelet is silent, whose GPU tells nonsense, and whose exporter may show few series."""
+    scenario = presets.node(1)
+    scenario.gpus[0].temperature = {pynvml.NVML_TEMPERATURE_GPU: 644_245_923}
+    world = stack.enter_context(World(folder, scenario))
+    tenant = world.admit(bare("lone"), scenario.gpus[0].uuid)
+    world.run(tenant, scenario.gpus[0], memory=100 * MIB, sm=5)
+    world.publish()
+    socket_path = folder / "no-kubelet.sock"
+    return Node(world, "--node-name=gpu-node-2", f"--path.podresources={socket_path}", "--series-limit=2")
+
+
+def _command(folder: Path, *arguments: str) -> Daemon:
+    return Daemon([sys.executable, "-m", "gpuledger", *arguments], folder / "log")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
