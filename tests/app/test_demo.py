@@ -68,6 +68,6 @@ def test_an_address_that_is_taken_is_one_line(running: Daemon, tmp_path: Path, p
     with Daemon(demo(port), tmp_path / "second.log") as second:
         assert second.process.wait(10) == 1
         line = second.log().splitlines()[-1]
-    assert line.endswith(f"cannot listen on 127.0.0.1:{port}: address already in use; name another address")
+    assert line.endswith(f"cannot listen on 127.0.0.1:{port}: address already in use; set --port")
     assert "Traceback" not in second.log()
     assert running.process.poll() is None

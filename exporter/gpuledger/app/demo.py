@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     sys.stderr.write(WELCOME.format(port=settings.port))
     try:
         site = NodeSite(simulated.node, loop, stall_timeout=node.stall_timeout, series_limit=node.series_limit)
-        return asyncio.run(serve(Server(site.answer), ("127.0.0.1", settings.port)))
+        return asyncio.run(serve(Server(site.answer), ("127.0.0.1", settings.port), flag="--port"))
     finally:
         stop.set()
         loop.stop()

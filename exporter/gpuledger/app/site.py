@@ -61,8 +61,8 @@ def not_found(routes: Mapping[str, object]) -> Response:
     return Response(404, f"not found; there is {', '.join(routes)}\n".encode())
 
 
-async def serve(server: Server, address: tuple[str, int]) -> int:
-    """Serve until a signal asks to end; the exit code."""
+async def serve(server: Server, address: tuple[str, int], *, flag: str = "--web.listen-address") -> int:
+    """Serve on `address`, which `flag` sets, until a signal asks to end; the exit code."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -71,7 +71,7 @@ async def serve(server: Server, address: tuple[str, int]) -> int:
         addresses = await server.start(host, port)
     except OSError as error:
         reason = str(error.strerror).rpartition(": ")[2]  # asyncio puts the address before it once more
-        log.error("cannot listen on %s:%d: %s; name another address", host, port, reason)  # noqa: TRY400 - a traceback says no more
+        log.error("cannot listen on %s:%d: %s; set %s", host, port, reason, flag)  # noqa: TRY400 - a traceback says no more
         return 1
     log.info("serving on %s", ", ".join(addresses))
     await stop.wait()
