@@ -108,3 +108,14 @@ def _holds_no_object(data: bytes) -> bool:
 def test_a_dump_that_was_cut_off_is_never_clean(cut: int, indent: int | None, tmp_path: Path) -> None:
     data = json.dumps({"kind": "List", "items": _OBJECTS}, indent=indent).encode()
     assert _audit(data[: cut % len(data)], tmp_path) == 2
+
+
+@pytest.mark.parametrize(
+    "amount", ["1e999", "1e-999", "9" * 400, "-1", "1e100", "0.3", "1E", "123456789.123456789e20", "one"]
+)
+@pytest.mark.parametrize("output", ["text", "json", "sarif", "junit", "github", "policy-report"])
+def test_any_amount_of_gpus_is_printed(amount: str, output: str, tmp_path: Path) -> None:
+    limits = {"nvidia.com/gpu": amount, "amd.com/gpu": "1", "memory": "1Gi"}
+    containers = [{"name": name, "image": "a:1", "resources": {"limits": limits}} for name in "ab"]
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
+    assert _audit(json.dumps(pod).encode(), tmp_path, f"--format={output}") in (0, 1)

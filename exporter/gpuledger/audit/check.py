@@ -7,6 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from gpuledger.audit.facts import ClusterFacts
     from gpuledger.audit.finding import AuditedPod, Finding
@@ -27,8 +29,7 @@ class Severity(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(msgspec.Struct, frozen=True, gc=False):
     """A place that a check flags: its field path, and the container where it is one's.
 
     `severity` differs from the check's where this place is less bad.

@@ -141,10 +141,11 @@ def _findings(hits: Hits, annotations: Mapping[str, str], role: str) -> tuple[Fi
             detail=hit.detail,
             container=hit.container,
             exempt=(check.expected and role and f"expected of GPU infrastructure ({role})")
-            or annotated_reason(annotations, check.id, hit.container),
+            or (annotations and annotated_reason(annotations, check.id, hit.container))
+            or "",
         )
         for check, hit in hits
-        if not any((other, hit.path) in places for other in check.covered_by)
+        if not (check.covered_by and any((other, hit.path) in places for other in check.covered_by))
     )
 
 

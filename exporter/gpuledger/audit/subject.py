@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+import msgspec
+
 from gpuledger.audit.advisories import Advisory
 from gpuledger.core.accounting import ContainerKind
 from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.manifests import PodManifest
 from gpuledger.parse.podrequests import requests_of
-from gpuledger.parse.podspec import Container, PodSpec, Volume, VolumeMount
-from gpuledger.parse.quantity import parse_readable
+from gpuledger.parse.podspec import Container, Number, PodSpec, Volume, VolumeMount
+from gpuledger.parse.quantity import parse_quantity
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 NO_DEVICES = ("", "void", "none")
@@ -52,8 +54,7 @@ def normal_path(path: str) -> str:
     return "/" + "/".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSubject:
+class ContainerSubject(msgspec.Struct, frozen=True):
     """A container of any kind, with the path of its fields and the GPU resources that it names."""
 
     spec: Container
@@ -86,8 +87,7 @@ class AuditContext:
     advisories: tuple[Advisory, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PodSubject:
+class PodSubject(msgspec.Struct, frozen=True):
     """A pod or a pod template under audit."""
 
     manifest: PodManifest
@@ -119,7 +119,7 @@ class PodSubject:
     def has_limit(self, container: ContainerSubject, resource: str) -> bool:
         """Whether a container has an effective limit: its own or the pod's (KEP-2837), and 0 means none."""
         return any(
-            parse_readable(resources.limits).get(resource)
+            _is_positive(resources.limits.get(resource, "0"))
             for resources in (container.spec.resources, self.spec.resources)
         )
 
@@ -166,11 +166,19 @@ def asks_for_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
     if spec.resource_claims:
         return True
     for container in (*spec.containers, *spec.init_containers):
-        for name in (*container.resources.limits, *container.resources.requests):
-            if gpu_resource_kind(name, also):
-                return True
+        for names in (container.resources.limits, container.resources.requests):
+            for name in names:
+                if "/" in name and gpu_resource_kind(name, also):  # every extended resource has a domain
+                    return True
     annotations = manifest.annotations
     return any(name in annotations for name in FRACTION_ANNOTATIONS)
+
+
+def _is_positive(quantity: Number) -> bool:
+    try:
+        return parse_quantity(str(quantity)) > 0
+    except ValueError:
+        return False
 
 
 def _subjects(

@@ -14,8 +14,7 @@ from gpuledger.audit.finding import AuditedPod, Finding
 from gpuledger.audit.policy import Policy
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedPod:
+class JudgedPod(msgspec.Struct, frozen=True):
     """A pod with its findings told apart: to report, exempt, and known from the baseline."""
 
     pod: AuditedPod

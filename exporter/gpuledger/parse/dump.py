@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+import msgspec
+
 from gpuledger.parse.jsonstream import JsonStreamError, Malformed, iter_objects
 from gpuledger.parse.manifests import KubeObject, ManifestError, parse_objects, parse_plain_object
 from gpuledger.parse.yamldocs import YamlError, parse_yaml, split_yaml
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(msgspec.Struct, frozen=True, gc=False):
     """An object, and the line of its document in the file (1 in JSON, which tells no lines)."""
 
     item: KubeObject

@@ -159,11 +159,11 @@ class _Stream(Generic[T]):
             stop = self._data.rfind(self._gap)
         if stop < 0:
             return ()
-        text = self._data[self._base : stop + 1]
+        array = b"".join((b"[", memoryview(self._data)[self._base : stop + 1], b"]"))
         if b"," not in self._gap:
-            text = text.replace(self._gap, b"},{")
+            array = array.replace(self._gap, b"},{")
         try:
-            values = self._decode(b"[%b]" % text, kind)
+            values = self._decode(array, kind)
         except (ValueError, msgspec.DecodeError):
             self._gap = b""  # the guess or an object is wrong: one by one will tell which
             return ()

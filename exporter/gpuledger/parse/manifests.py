@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,8 +12,6 @@ from gpuledger.parse.claimspec import ClaimSpec, ClaimStatus, ClaimTemplateSpec
 from gpuledger.parse.objectmeta import ObjectMeta
 from gpuledger.parse.podspec import Condition, Number, PodSpec, PodStatus
 
-_NO_STATUS = PodStatus()
-
 
 class ManifestError(ValueError):
     """An object that is not what its kind says; the message names the object, and the field where known."""
@@ -23,8 +20,7 @@ class ManifestError(ValueError):
 # ---- what an object is parsed into ----
 
 
-@dataclass(frozen=True, slots=True)
-class PodManifest:
+class PodManifest(msgspec.Struct, frozen=True, gc=False):
     """A pod or a pod template.
 
     `kind` and `meta` are those of the object that holds it, `path` is the field path of the pod's spec in that
@@ -36,7 +32,7 @@ class PodManifest:
     template: ObjectMeta
     path: str
     spec: PodSpec
-    status: PodStatus = _NO_STATUS
+    status: PodStatus = PodStatus()
 
     @property
     def namespace(self) -> str:

@@ -13,7 +13,8 @@ from gpuledger.core.errors import SourceError
 
 STDIN = "-"
 
-_CHUNK = 1 << 18  # what is cut into objects and decoded should fit the processor's cache
+# What is cut into objects and decoded should fit the processor's cache; benchmarks/audit.py tells.
+_CHUNK = 1 << 17
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 

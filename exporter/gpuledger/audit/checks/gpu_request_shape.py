@@ -25,6 +25,8 @@ from gpuledger.parse.quantity import parse_readable
 def gpu_request_shape(pod: PodSubject) -> Iterator[Hit]:
     """One finding for each resource; quantities that can't be read are another check's."""
     for container in pod.containers:
+        if not container.gpus:
+            continue
         requests = parse_readable(container.spec.resources.requests)
         limits = parse_readable(container.spec.resources.limits)
         for name in container.gpus:
@@ -32,8 +34,8 @@ def gpu_request_shape(pod: PodSubject) -> Iterator[Hit]:
             if name in requests and requests[name] != limits.get(name):
                 limit = limits.get(name, "none")
                 yield Hit(path, f"{name}: request {requests[name]}, limit {limit}", container.name)
-            elif any(amount % 1 for amount in (requests.get(name), limits.get(name)) if amount is not None):
-                yield Hit(path, f"{name}: {limits.get(name)} is not whole", container.name)
+            elif name in limits and limits[name] != limits[name].to_integral_value():
+                yield Hit(path, f"{name}: {limits[name]} is not whole", container.name)
     pod_level = pod.spec.resources
     for name in dict.fromkeys((*pod_level.requests, *pod_level.limits)):
         if gpu_resource_kind(name, pod.context.also):

@@ -33,7 +33,7 @@ def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
 def gpu_volume_bypass(pod: PodSubject) -> Iterator[Hit]:
     """The mount is flagged, as the volume alone does nothing."""
     host_paths = {volume.name: volume.host_path.path for volume in pod.spec.volumes if volume.host_path}
-    for container in pod.containers:
+    for container in pod.containers if host_paths else ():
         for index, mount in enumerate(container.spec.volume_mounts):
             if is_device_mount(mount, host_paths):
                 yield Hit(f"{container.path}.volumeMounts[{index}]", mount.mount_path, container.name)

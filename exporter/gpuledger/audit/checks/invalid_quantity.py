@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.subject import PodSubject
-from gpuledger.parse.quantity import parse_readable
+from gpuledger.parse.podspec import Number
+from gpuledger.parse.quantity import parse_quantity
 
 
 @partial(
@@ -26,10 +27,16 @@ def invalid_quantity(pod: PodSubject) -> Iterator[Hit]:
     """Quantities of every resource, not of GPUs alone."""
     for container in pod.containers:
         for field in ("requests", "limits"):
-            quantities = getattr(container.spec.resources, field)
-            for name in quantities.keys() - parse_readable(quantities).keys():
-                yield Hit(
-                    f"{container.path}.resources.{field}[{name}]", f"{name}: {quantities[name]}", container.name
-                )
-    for name in pod.spec.overhead.keys() - parse_readable(pod.spec.overhead).keys():
-        yield Hit(pod.path(f"overhead[{name}]"), f"{name}: {pod.spec.overhead[name]}")
+            for name, quantity in _unreadable(getattr(container.spec.resources, field)):
+                path = f"{container.path}.resources.{field}[{name}]"
+                yield Hit(path, f"{name}: {quantity}", container.name)
+    for name, quantity in _unreadable(pod.spec.overhead):
+        yield Hit(pod.path(f"overhead[{name}]"), f"{name}: {quantity}")
+
+
+def _unreadable(quantities: Mapping[str, Number]) -> Iterator[tuple[str, Number]]:
+    for name, quantity in quantities.items():
+        try:
+            parse_quantity(str(quantity))
+        except ValueError:
+            yield name, quantity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from xml.sax.saxutils import escape, quoteattr
+from html import escape
 
 from gpuledger.audit.check import Check
 from gpuledger.audit.finding import Finding
@@ -51,7 +51,7 @@ def _body(finding: Finding, check: Check) -> str:
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(_xml_characters(text))
+    return f'"{_text(text)}"'
 
 
 def _text(text: str) -> str:

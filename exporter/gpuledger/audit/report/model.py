@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+import msgspec
+
 from gpuledger.audit.check import Check, Severity
 from gpuledger.audit.claims import TEMPLATE
 from gpuledger.audit.facts import ClusterFacts
@@ -38,8 +40,7 @@ class Totals:
     unresolved_claims: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """What one pod asks for: cards, amounts per resource or device class, claims that nothing explains."""
 
     cards: Decimal
