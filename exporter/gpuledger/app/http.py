@@ -56,6 +56,7 @@ class Server:
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._open: dict[StreamWriter, asyncio.Task[None]] = {}
+        """All connections, the oldest first."""
         self._idle: dict[StreamWriter, None] = {}
         """Those without a whole request, the longest idle first."""
         self._server: asyncio.Server | None = None
@@ -74,11 +75,14 @@ class Server:
         self._server.close()
         for writer in list(self._idle):
             writer.close()
-        for end in (grace, None):
-            if self._open:
-                await asyncio.wait(self._open.values(), timeout=end)
-            for writer in self._open:
-                writer.transport.abort()
+        await self._parted(timeout=grace)
+        for writer in self._open:
+            writer.transport.abort()
+        await self._parted()
+
+    async def _parted(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - asyncio.wait leaves the tasks alone
+        if self._open:
+            await asyncio.wait(self._open.values(), timeout=timeout)
 
     async def _connection(self, reader: StreamReader, writer: StreamWriter) -> None:
         task = asyncio.current_task()
