@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpuledger.audit.finding import AuditedPod, Finding
+from gpuledger.audit.inventory import NodeInventory, QuotaInventory
 from gpuledger.audit.report.model import Report, number
 
 
@@ -66,45 +67,47 @@ def _finding(finding: Finding) -> dict[str, Any]:
 def _cluster(report: Report) -> dict[str, Any]:
     inventory, posture = report.facts.inventory, report.facts.posture
     return {
-        "nodes": [
-            {
-                "node": node.node,
-                "ready": node.ready,
-                "schedulable": node.schedulable,
-                "product": node.product,
-                "cards": node.cards,
-                "sharing": node.sharing,
-                "mig": node.mig,
-                "resources": {
-                    resource.resource: {
-                        "capacity": _optional(resource.capacity),
-                        "allocatable": _optional(resource.allocatable),
-                        "requested": number(resource.requested),
-                        "free": _optional(resource.free),
-                        "unhealthy": _optional(resource.unhealthy),
-                    }
-                    for resource in node.resources
-                },
-            }
-            for node in inventory.nodes()
-        ],
-        "quotas": [
-            {
-                "namespace": quota.namespace,
-                "quota": quota.quota,
-                "resource": quota.resource,
-                "hard": number(quota.hard),
-                "used": _optional(quota.used),
-                "left": _optional(quota.left),
-            }
-            for quota in inventory.quotas()
-        ],
+        "nodes": [_node(node) for node in inventory.nodes()],
+        "quotas": [_quota(quota) for quota in inventory.quotas()],
         "posture": {
             "environment": posture.environment,
             "volumeMount": posture.volume_mount,
             "annotation": posture.annotation,
             "evidence": list(posture.evidence),
         },
+    }
+
+
+def _node(node: NodeInventory) -> dict[str, Any]:
+    return {
+        "node": node.node,
+        "ready": node.ready,
+        "schedulable": node.schedulable,
+        "product": node.product,
+        "cards": node.cards,
+        "sharing": node.sharing,
+        "mig": node.mig,
+        "resources": {
+            resource.resource: {
+                "capacity": _optional(resource.capacity),
+                "allocatable": _optional(resource.allocatable),
+                "requested": number(resource.requested),
+                "free": _optional(resource.free),
+                "unhealthy": _optional(resource.unhealthy),
+            }
+            for resource in node.resources
+        },
+    }
+
+
+def _quota(quota: QuotaInventory) -> dict[str, Any]:
+    return {
+        "namespace": quota.namespace,
+        "quota": quota.quota,
+        "resource": quota.resource,
+        "hard": number(quota.hard),
+        "used": _optional(quota.used),
+        "left": _optional(quota.left),
     }
 
 
