@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
@@ -283,6 +284,17 @@ def test_a_server_that_another_authority_vouches_for_is_not_believed(
     with following(connect("in-cluster", service_account=account)) as source:
         eventually("down", lambda: "down" if "CERTIFICATE_VERIFY_FAILED" in source.health().error else "")
     assert [] == secure.requests
+
+
+def test_the_kernel_looks_after_a_peer_that_vanishes(connection: Connection) -> None:
+    one_get(connection)
+    (kept,) = connection._sockets._all()
+    assert [1, 30, 10, 3] == [
+        kept.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+        kept.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+        kept.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+        kept.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
+    ]
 
 
 # ---- the end ----
