@@ -37,6 +37,7 @@ lint: .venv/.stamp ## Format, ruff, mypy, import contracts, generated files in s
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m gpuledger.metrics.docs --check docs/metrics.md
+	$(BIN)/python rules/generate.py --check
 
 .PHONY: format
 format: .venv/.stamp ## Format the code and fix what ruff can fix.
@@ -46,6 +47,7 @@ format: .venv/.stamp ## Format the code and fix what ruff can fix.
 .PHONY: docs
 docs: .venv/.stamp ## Write the generated pages anew.
 	$(BIN)/python -m gpuledger.metrics.docs docs/metrics.md
+	$(BIN)/python rules/generate.py
 
 .PHONY: lock
 lock: .venv/.stamp ## Resolve the dependencies anew and lock them with hashes (needs uv).
