@@ -14,7 +14,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from gpuledger.audit.check import Severity
 from gpuledger.core.sharding import Shard
 
 ENV_PREFIX = "GPULEDGER_"
@@ -105,11 +104,6 @@ def pattern(text: str) -> re.Pattern[str] | None:
         return re.compile(text) if text else None
     except re.error as error:
         raise ValueError(f"write a regular expression: {error}") from error
-
-
-def severity(text: str) -> Severity:
-    """How bad a finding is."""
-    return Severity[choice(*map(str, Severity))(text).upper()]
 
 
 def shard(text: str) -> Shard:

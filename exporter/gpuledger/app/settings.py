@@ -17,11 +17,15 @@ from gpuledger.app.config import (
     port_number,
     positive_duration,
     positive_integer,
-    severity,
     shard,
 )
 from gpuledger.audit.check import Severity
 from gpuledger.core.sharding import Shard
+
+
+def severity(text: str) -> Severity:
+    """How bad a finding is."""
+    return Severity[choice(*map(str, Severity))(text).upper()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +121,13 @@ class NodeSettings(CommonSettings):
         "process-metrics",
         "true",
         "Whether to show each process (the only series that carry a pid): true or false.",
+        parse=boolean,
+        metavar="BOOL",
+    )
+    metrics_dcgm_compatible: bool = option(
+        "metrics.dcgm-compatible",
+        "false",
+        "Whether to show the metrics of dcgm-exporter beside, as far as NVML tells them: true or false.",
         parse=boolean,
         metavar="BOOL",
     )
