@@ -73,7 +73,7 @@ READING = GpuReading(
             Memory(10 * GIB, 6 * GIB, 3 * GIB, GIB),
             {
                 f"mig_{name}_ratio": {(): 0.5}
-                for name in ("sm_active", "sm_occupancy", "tensor_active", "dram_active")
+                for name in ("graphics_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active")
             },
         ),
     ),

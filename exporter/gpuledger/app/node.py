@@ -44,7 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
         Bookkeeper(node, retention=settings.retention, process_metrics=settings.process_metrics),
         interval=settings.interval,
     )
-    site = NodeSite(node, loop, stall_timeout=settings.stall_timeout, series_limit=settings.series_limit)
+    site = NodeSite(
+        node,
+        loop,
+        stall_timeout=settings.stall_timeout,
+        series_limit=settings.series_limit,
+        dcgm_compatible=settings.metrics_dcgm_compatible,
+    )
     loop.start()
     watcher.start()
     try:

@@ -19,6 +19,7 @@ from gpuledger import __version__
 from gpuledger.app.http import Request, Response
 from gpuledger.core.snapshot import NodeSnapshot, SourceHealth
 from gpuledger.metrics import catalog
+from gpuledger.metrics.dcgm import render_dcgm
 from gpuledger.metrics.exposition import Family, render_openmetrics, render_text
 from gpuledger.metrics.render import render_build, render_node, render_sources
 
@@ -51,11 +52,13 @@ class MetricsPage:
         health: Callable[[], list[SourceHealth]],
         *,
         series_limit: int,
+        dcgm_compatible: bool = False,
     ) -> None:
         self._node = node
         self._snapshot = snapshot
         self._health = health
         self._series_limit = series_limit
+        self._renderers = (render_node, render_dcgm) if dcgm_compatible else (render_node,)
         self._dropped: Counter[str] = Counter()
         self._rendered: dict[_Style, tuple[NodeSnapshot, bytes]] = {}
         self._counted: NodeSnapshot | None = None
@@ -94,7 +97,7 @@ class MetricsPage:
 
     def _limited(self, snapshot: NodeSnapshot) -> Iterator[Family]:
         """The snapshot's families, cut at the limit; what is cut is counted once a snapshot."""
-        for family in render_node(snapshot):
+        for family in chain.from_iterable(render(snapshot) for render in self._renderers):
             over = len(family.rows) - self._series_limit
             if over <= 0:
                 yield family

@@ -18,11 +18,21 @@ log = logging.getLogger(__name__)
 class NodeSite:
     """What the node role answers on HTTP."""
 
-    def __init__(self, node: str, loop: NodeLoop, *, stall_timeout: float, series_limit: int) -> None:
+    def __init__(
+        self,
+        node: str,
+        loop: NodeLoop,
+        *,
+        stall_timeout: float,
+        series_limit: int,
+        dcgm_compatible: bool = False,
+    ) -> None:
         self._node = node
         self._loop = loop
         self._stall_timeout = stall_timeout
-        self._metrics = MetricsPage(node, loop.snapshot, loop.health, series_limit=series_limit)
+        self._metrics = MetricsPage(
+            node, loop.snapshot, loop.health, series_limit=series_limit, dcgm_compatible=dcgm_compatible
+        )
 
     def answer(self, request: Request) -> Response:
         """Dispatch on the path."""

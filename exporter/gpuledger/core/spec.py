@@ -15,7 +15,8 @@ OWNER = (*DEVICE, "mig_uuid", "namespace", "pod", "container", "workload_kind", 
 class MetricSpec:
     """One metric family. `name` stands without the prefix; a counter's name ends in `_total`.
 
-    `source` names where the fact comes from: an NVML call, a file, an API field.
+    `source` names where the fact comes from: an NVML call, a file, an API field. `prefix` is another where the
+    name is not ours.
     """
 
     name: str
@@ -23,11 +24,12 @@ class MetricSpec:
     help: str
     labels: tuple[str, ...]
     source: str = ""
+    prefix: str = PREFIX
 
     @property
     def full_name(self) -> str:
         """The name as Prometheus sees it."""
-        return PREFIX + self.name
+        return self.prefix + self.name
 
 
 def gauge(name: str, labels: tuple[str, ...], text: str, source: str = "") -> MetricSpec:

@@ -42,9 +42,10 @@ def render_openmetrics(families: Iterable[Family]) -> str:
 
 
 def render_head(spec: MetricSpec, *, openmetrics: bool = False) -> str:
-    """What stands before the series of a family."""
+    """What stands before the series of a family; OpenMetrics knows no counter whose name lacks `_total`."""
     title = spec.full_name.removesuffix("_total") if openmetrics else spec.full_name
-    return f"# HELP {title} {_escape_help(spec.help)}\n# TYPE {title} {spec.kind}\n"
+    kind = "unknown" if openmetrics and spec.kind == "counter" and title == spec.full_name else spec.kind
+    return f"# HELP {title} {_escape_help(spec.help)}\n# TYPE {title} {kind}\n"
 
 
 def render_series(spec: MetricSpec, rows: Iterable[Row]) -> str:

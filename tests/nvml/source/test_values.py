@@ -272,6 +272,7 @@ def test_what_the_gpu_lacks_is_named(node: GpuNode) -> None:
         "gpu_memory_free_bytes",
         "gpu_memory_reserved_bytes",
         "gpu_busy_seconds_total",
+        "gpu_graphics_active_ratio",
         "gpu_sm_active_ratio",
         "gpu_sm_occupancy_ratio",
         "gpu_tensor_active_ratio",

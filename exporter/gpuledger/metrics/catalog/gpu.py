@@ -269,6 +269,12 @@ GPU = (
         "nvmlDeviceGetPersistenceMode",
     ),
     gauge(
+        "gpu_graphics_active_ratio",
+        DEVICE,
+        "Share of time in which the compute or graphics engine was busy, 0 to 1; Hopper and newer.",
+        "NVML GPM GRAPHICS_UTIL",
+    ),
+    gauge(
         "gpu_sm_active_ratio",
         DEVICE,
         "Share of the streaming multiprocessors that were busy, 0 to 1; Hopper and newer.",
@@ -322,6 +328,12 @@ MIG_DEVICE = (
         MIG,
         "Memory of the MIG device in bytes that the driver keeps for itself.",
         "nvmlDeviceGetMemoryInfo_v2",
+    ),
+    gauge(
+        "mig_graphics_active_ratio",
+        MIG,
+        "As gpu_graphics_active_ratio, of the GPU instance: what utilisation is to a GPU without MIG.",
+        "NVML GPM GRAPHICS_UTIL",
     ),
     gauge("mig_sm_active_ratio", MIG, "As gpu_sm_active_ratio, of the GPU instance.", "NVML GPM SM_UTIL"),
     gauge(

@@ -8,6 +8,7 @@ from gpuledger.sources.nvml.library import Calls, attempt
 from gpuledger.sources.nvml.plausible import Values
 
 RATIOS = {
+    "graphics_active_ratio": pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL,
     "sm_active_ratio": pynvml.NVML_GPM_METRIC_SM_UTIL,
     "sm_occupancy_ratio": pynvml.NVML_GPM_METRIC_SM_OCCUPANCY,
     "tensor_active_ratio": pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL,
