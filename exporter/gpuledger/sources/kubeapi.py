@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
+_AGENT = {"User-Agent": f"gpuledger/{gpuledger.__version__}"}
+
 _JOB_SECONDS = 5.0
 _ASK_AGAIN_SECONDS = 300.0
 _NO_JOB = (403, 404)
@@ -167,22 +169,44 @@ class _Jobs:
 
 
 def _service_account_endpoint(folder: Path) -> Endpoint:
-    from kubernetes.client import Configuration  # noqa: PLC0415 - 34 MiB that `--kube=off` does without
-    from kubernetes.config import ConfigException  # noqa: PLC0415 - as above
-    from kubernetes.config.incluster_config import InClusterConfigLoader  # noqa: PLC0415 - as above
+    """The API as a pod reaches it (Kubernetes docs, "Accessing the Kubernetes API from a Pod").
 
-    configuration = Configuration()
-    try:
-        InClusterConfigLoader(str(folder / "token"), str(folder / "ca.crt")).load_and_set(configuration)
-    except (ConfigException, OSError) as error:
+    Without the client, which would take some 15 MiB on every node for these few lines.
+    """
+    from urllib3 import PoolManager  # noqa: PLC0415 - `--kube=off` does without
+
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
+    token, authority = folder / "token", folder / "ca.crt"
+    missing = [str(path) for path in (token, authority) if not _has_content(path)]
+    if not (host and port):
+        missing.append("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT")
+    if missing:
         raise SourceError(
-            f"no service account in {folder}: {one_line(error)}; let the pod mount its token, or use --kube=off"
-        ) from error
-    return _endpoint(configuration)
+            f"no service account: there is no {' and no '.join(missing)}; let the pod mount its token, or use "
+            "--kube=off"
+        )
+
+    def headers() -> dict[str, str]:
+        try:
+            credential = token.read_text(encoding="ascii").strip()  # each time: a bound token is rotated
+        except (OSError, UnicodeDecodeError) as error:
+            raise ApiError(f"no credentials: {one_line(error)}", status=401) from error
+        return {**_AGENT, "authorization": f"Bearer {credential}"}
+
+    pools = PoolManager(ca_certs=str(authority), cert_reqs="CERT_REQUIRED", socket_options=KEEPALIVE)
+    name = f"[{host}]" if host and ":" in host else host
+    return Endpoint(f"https://{name}:{port}", pools, headers)
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return bool(path.read_bytes().strip())
+    except OSError:
+        return False
 
 
 def _kubeconfig_endpoint(paths: str, context: str) -> Endpoint:
-    from kubernetes.client import Configuration  # noqa: PLC0415 - see _service_account_endpoint
+    from kubernetes.client import Configuration  # noqa: PLC0415 - 34 MiB that the service account does without
     from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415 - as above
     from yaml import YAMLError  # noqa: PLC0415 - as above
 
@@ -201,7 +225,7 @@ def _kubeconfig_endpoint(paths: str, context: str) -> Endpoint:
 
 def _endpoint(configuration: Configuration) -> Endpoint:
     """Where a configuration leads; its credentials are read for each request, because they rotate."""
-    from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415 - see _service_account_endpoint
+    from kubernetes.client.rest import RESTClientObject  # noqa: PLC0415 - 34 MiB that the service account does without
     from kubernetes.config import ConfigException  # noqa: PLC0415 - as above
 
     def headers() -> dict[str, str]:
@@ -209,8 +233,7 @@ def _endpoint(configuration: Configuration) -> Endpoint:
             credentials = configuration.auth_settings().values()
         except (ConfigException, OSError) as error:
             raise ApiError(f"no credentials: {one_line(error)}", status=401) from error
-        named = {"User-Agent": f"gpuledger/{gpuledger.__version__}"}
-        return named | {each["key"]: each["value"].strip() for each in credentials}
+        return _AGENT | {each["key"]: each["value"].strip() for each in credentials}
 
     configuration.socket_options = KEEPALIVE
     return Endpoint(configuration.host, RESTClientObject(configuration).pool_manager, headers)
