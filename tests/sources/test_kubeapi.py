@@ -185,9 +185,8 @@ def test_a_rotated_token_is_read_again_at_once(secure: ApiServer, account: Path)
         secure.rotate_token("two")
         eventually(3, lambda: len(secure.watches()))
         synced(source)
-    assert ["Bearer one", "Bearer one", "Bearer two"] == [
-        asked.headers["authorization"] for asked in secure.watches()
-    ][:3]
+    credentials = [asked.headers["authorization"] for asked in secure.watches()]
+    assert ["Bearer one", "Bearer two"] == list(dict.fromkeys(credentials))
 
 
 def test_a_rotated_token_is_used_before_the_old_one_is_refused(secure: ApiServer, account: Path) -> None:
