@@ -113,6 +113,7 @@ def test_a_crash_looping_container_keeps_its_earlier_runs(node1: dict[str, Pod])
         ready=False,
         restarts=3,
         last_terminated=Termination("Error", 137, 1796058307.0),
+        image="localhost/busybox:1",
         requests={"nvidia.com/gpu": 1.0},
     ) == replace(container, requests=dict(container.requests))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpuledger.app.runtimeaudit import RuntimeAudit
 from gpuledger.core.attribution import (
     PROCESS_RESULTS,
     Evidence,
@@ -16,6 +17,7 @@ from gpuledger.core.attribution import (
 )
 from gpuledger.core.ledger import Ledger
 from gpuledger.core.meter import Moment
+from gpuledger.core.misuse import NodeView
 from gpuledger.core.model import (
     NOTHING,
     Allocation,
@@ -47,16 +49,21 @@ class Findings:
     api_is_current: bool = False
     logs: PodLogs = field(default_factory=PodLogs)
     allocations: tuple[Allocation, ...] = ()
+    allocations_known: bool = False
+    """Whether the kubelet has told them; else who was given a GPU is unknown, and nobody's fault."""
     xids: tuple[XidEvent, ...] = ()
 
 
 class Bookkeeper:
     """Keeps the books of one node, cycle after cycle."""
 
-    def __init__(self, node: str, *, retention: float, process_metrics: bool) -> None:
+    def __init__(
+        self, node: str, *, retention: float, process_metrics: bool, idle_window: float = 3600.0
+    ) -> None:
         self._node = node
         self._process_metrics = process_metrics
         self._ledger = Ledger(retention=retention)
+        self._audit = RuntimeAudit(idle_window)
         self._readings: tuple[GpuReading, ...] = ()
         """The last readings: they tell which GPU a device id means, also while NVML is silent."""
         self._processes: tuple[AttributedProcess, ...] = ()
@@ -69,7 +76,9 @@ class Bookkeeper:
         readings = found.nvml.gpus if found.nvml is not None else ()
         self._readings = readings or self._readings
         self._ledger.open(now)
-        unresolved = self._book_allocations(found, evidence, now)
+        live = live_allocations(found.allocations, evidence.pods, api_is_current=found.api_is_current)
+        resolved = [resolve(allocation, self._readings) for allocation in live]
+        unresolved = self._book_allocations(resolved, evidence, now)
         processes: list[AttributedProcess] = []
         for reading in readings:
             processes += self._ledger.book(reading, attribute(reading, evidence), now)
@@ -77,6 +86,15 @@ class Bookkeeper:
         self._processes = tuple(processes)
         containers, unattributed = self._ledger.containers(), self._ledger.unattributed()
         rest = (remainder(reading, (*containers, *unattributed)) for reading in readings)
+        view = NodeView(
+            readings=readings,
+            processes=processes,
+            containers=containers,
+            pods=evidence.pods,
+            api_is_current=found.api_is_current,
+            allocations=resolved if found.allocations_known else None,
+            in_host_pid_namespace=found.facts is not None,
+        )
         return NodeSnapshot(
             node=self._node,
             taken_at=now.wall,
@@ -86,6 +104,7 @@ class Bookkeeper:
             unattributed=(*unattributed, *(use for use in rest if use is not None)),
             pods=_gpu_pods(evidence.pods, {use.owner for use in containers if use.active}),
             xids=self._ledger.xids(now),
+            findings=self._audit.findings(view, now.steady) if found.nvml is not None else (),
             attribution=_results(processes) if found.nvml is not None else NOTHING,
             unresolved_allocations=unresolved,
             dropped=found.nvml.dropped if found.nvml is not None else NOTHING,
@@ -97,17 +116,17 @@ class Bookkeeper:
             self._index = (pods, PodIndex.of(pods.values()))
         return self._index[1]
 
-    def _book_allocations(self, found: Findings, evidence: Evidence, now: Moment) -> int | None:
+    def _book_allocations(
+        self, allocations: Sequence[Allocation], evidence: Evidence, now: Moment
+    ) -> int | None:
         """Book what the kubelet allocated; returns how many devices name no GPU that we know.
 
         Before the first reading of NVML nothing can be resolved, which says nothing about the ids: None.
         """
         gpus: dict[GpuUuid, Gpu] = {reading.gpu.uuid: reading.gpu for reading in self._readings}
-        live = live_allocations(found.allocations, evidence.pods, api_is_current=found.api_is_current)
-        resolved = [resolve(allocation, self._readings) for allocation in live]
-        known = [(gpus[a.gpu_uuid], a) for a in resolved if a.gpu_uuid in gpus]
+        known = [(gpus[a.gpu_uuid], a) for a in allocations if a.gpu_uuid in gpus]
         self._ledger.book_allocations(((gpu, a, allocation_owner(a, evidence)) for gpu, a in known), now)
-        return len(live) - len(known) if gpus else None
+        return len(allocations) - len(known) if gpus else None
 
     def _book_xids(self, events: tuple[XidEvent, ...], processes: list[AttributedProcess]) -> None:
         """Book driver errors on whoever used the GPU around then, or held it when nobody did.

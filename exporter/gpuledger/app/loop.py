@@ -180,6 +180,7 @@ class NodeLoop:
             api_is_current=pods is not None and pods.health().up,
             logs=self._logs.last(ALLOCATIONS_OUTLIVE_SECONDS) or PodLogs(),
             allocations=allocations.allocations if allocations is not None else (),
+            allocations_known=allocations is not None,
             xids=tuple(self._sources.xids.popleft() for _ in range(len(self._sources.xids))),
         )
         now = Moment(time.monotonic(), time.time())

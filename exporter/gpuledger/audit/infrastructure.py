@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -38,14 +39,20 @@ _PATTERNS = {role: re.compile(rf".+/{pattern}") for role, pattern in _ROLES.item
 
 
 def infrastructure_role(namespace: str, workload: Workload, spec: PodSpec) -> str:
-    """What part of the GPU stack a pod is, by its first container; empty where any evidence is missing.
+    """What part of the GPU stack a pod is, by its first container; empty where any evidence is missing."""
+    containers = (*spec.containers, *spec.init_containers)
+    return role_of(namespace, workload, [container.image for container in containers])
+
+
+def role_of(namespace: str, workload: Workload, images: Iterable[str]) -> str:
+    """What part of the GPU stack runs these images; empty where any evidence is missing.
 
     Every container's image has to be one of the stack's: a foreign one beside them is not excused.
     """
     owned = workload.kind in _OWNERS or namespace == _BARE_PODS
     if not owned or not _NAMESPACES.fullmatch(namespace):
         return ""
-    roles = [image_role(container.image) for container in (*spec.containers, *spec.init_containers)]
+    roles = [image_role(image) for image in images]
     return roles[0] if roles and all(roles) else ""
 
 

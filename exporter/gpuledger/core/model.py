@@ -266,6 +266,7 @@ class PodContainer:
     ready: bool = False
     restarts: int = 0
     last_terminated: Termination | None = None
+    image: str = ""
     requests: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     """Extended resources asked for (`nvidia.com/gpu`, …); a request without number is absent."""
 
@@ -292,6 +293,10 @@ class Pod:
     containers: tuple[PodContainer, ...] = ()
     requests: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     """The pod's effective request per extended resource (scheduler's arithmetic)."""
+    asks_otherwise: bool = False
+    """Whether it asks for GPUs by claim or by a scheduler's annotation, of which a kubelet need not tell."""
+    gpu_fraction: float | None = None
+    """The part of one GPU's memory that it agreed to use, by KAI Scheduler's annotation `gpu-fraction`."""
 
     @property
     def terminal(self) -> bool:

@@ -88,6 +88,19 @@ class XidAccount:
 
 
 @dataclass(frozen=True, slots=True)
+class RuntimeFinding:
+    """A rule of the audit's catalogue that is broken while pods run; `owner` is None for the node itself.
+
+    `exempt` marks what GPU infrastructure is expected to do.
+    """
+
+    check: str
+    severity: str
+    owner: Owner | None = None
+    exempt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSnapshot:
     """Everything that a scrape of a node shows but the health of its sources."""
 
@@ -100,6 +113,7 @@ class NodeSnapshot:
     pods: tuple[Pod, ...] = ()
     """The node's pods that use, hold or ask for a GPU."""
     xids: tuple[XidAccount, ...] = ()
+    findings: tuple[RuntimeFinding, ...] = ()
     attribution: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """Processes on GPUs by outcome: `owned`, or the reason why not."""
     unresolved_allocations: int | None = None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
-from gpuledger.core.model import Gpu, Memory, MigDevice, Owner, Pod
+from gpuledger.core.model import Gpu, Memory, MigDevice, Owner, Pod, Workload
 from gpuledger.core.snapshot import (
     AttributedProcess,
     ContainerUse,
     GpuState,
     NodeSnapshot,
+    RuntimeFinding,
     SourceHealth,
     UnattributedUse,
 )
@@ -40,6 +41,7 @@ def render_node(snapshot: NodeSnapshot) -> Iterator[Family]:
         _process(rows, snapshot.node, process)
     for use in snapshot.unattributed:
         _unattributed(rows, snapshot.node, use)
+    _findings(rows, snapshot.node, snapshot.findings)
     for pod in snapshot.pods:
         add_pod_facts(rows, snapshot.node, pod)
     _cycle(rows, snapshot)
@@ -171,6 +173,22 @@ def add_pod_facts(rows: Rows, node: str, pod: Pod) -> None:
         if ended is not None:
             terminated = (*labels, container.name, ended.reason, str(ended.exit_code))
             add(rows, "pod_last_terminated_info", terminated, 1)
+
+
+def _findings(rows: Rows, node: str, findings: Iterable[RuntimeFinding]) -> None:
+    """Findings with the labels that the cluster role's have; what the node itself does is its own workload."""
+    of_node = Owner("", "", "", Workload("Node", node))
+    pods: dict[tuple[str, tuple[str, ...]], set[str]] = {}
+    for found in findings:
+        owner = found.owner or of_node
+        rule = (owner.workload.kind, owner.workload.name, found.check, found.severity)
+        family = "audit_exempted" if found.exempt else "audit_workload_pods_affected"
+        pods.setdefault((family, (owner.namespace, *rule)), set()).add(owner.pod)
+        row = ((owner.namespace, owner.pod, owner.container, *rule), 1.0)
+        if not found.exempt and row not in rows.get("audit_finding", ()):
+            rows.setdefault("audit_finding", []).append(row)
+    for (family, labels), names in pods.items():
+        add(rows, family, labels, len(names))
 
 
 def _cycle(rows: Rows, snapshot: NodeSnapshot) -> None:

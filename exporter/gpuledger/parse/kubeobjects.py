@@ -55,6 +55,7 @@ class _Resources(msgspec.Struct):
 
 class _Container(msgspec.Struct, rename="camel"):
     name: str
+    image: str | None = None
     restart_policy: str | None = None
     resources: _Resources | None = None
 
@@ -84,12 +85,17 @@ class _Condition(msgspec.Struct, gc=False):
     status: str
 
 
+class _Claim(msgspec.Struct, gc=False):
+    name: str = ""
+
+
 class _Spec(msgspec.Struct, rename="camel"):
     node_name: str | None = None
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
     ephemeral_containers: list[_Container] | None = None
     overhead: dict[str, str | int | float] | None = None
+    resource_claims: list[_Claim] | None = None
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -99,6 +105,7 @@ class _Status(msgspec.Struct, rename="camel"):
     container_statuses: list[_ContainerStatus] | None = None
     init_container_statuses: list[_ContainerStatus] | None = None
     ephemeral_container_statuses: list[_ContainerStatus] | None = None
+    extended_resource_claim_status: _Claim | None = None
 
 
 class _PodDocument(msgspec.Struct):
@@ -131,10 +138,12 @@ def _pod(document: _PodDocument) -> Pod:
         controller=meta.controller,
         workload=workload_of(meta),
         containers=tuple(
-            _container(container.name, kind, statuses.get(container.name), _numbers(quantities))
+            _container(container, kind, statuses.get(container.name), _numbers(quantities))
             for kind, container, quantities in asked
         ),
         requests=_numbers(requests),
+        asks_otherwise=_asks_otherwise(document),
+        gpu_fraction=_gpu_fraction(meta),
     )
 
 
@@ -147,6 +156,10 @@ class _JobDocument(msgspec.Struct):
 
 _JOBS = ObjectParser(_JobDocument, lambda job: (job.metadata.uid, workload_of(job.metadata, kind="Job")))
 
+_FRACTION = "gpu-fraction"
+_SHARES = frozenset({_FRACTION, "gpu-memory"})
+"""KAI Scheduler's annotations on pods that get a part of a GPU without asking the kubelet for it."""
+
 _MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -158,6 +171,19 @@ def _config_hash(meta: ObjectMeta) -> PodUid | None:
     """
     value = (meta.annotations or NOTHING).get(_MIRROR)
     return PodUid(value) if value else None
+
+
+def _asks_otherwise(pod: _PodDocument) -> bool:
+    by_claim = pod.spec.resource_claims or pod.status.extended_resource_claim_status
+    return bool(by_claim) or not _SHARES.isdisjoint(pod.metadata.annotations or NOTHING)
+
+
+def _gpu_fraction(meta: ObjectMeta) -> float | None:
+    try:
+        fraction = float((meta.annotations or NOTHING).get(_FRACTION, ""))
+    except ValueError:
+        return None
+    return fraction if 0.0 < fraction <= 1.0 else None
 
 
 def _containers(spec: _Spec) -> Iterator[tuple[ContainerKind, _Container]]:
@@ -203,16 +229,17 @@ def _statuses(status: _Status) -> dict[str, _ContainerStatus]:
 
 
 def _container(
-    name: str, kind: ContainerKind, status: _ContainerStatus | None, requests: Mapping[str, float]
+    spec: _Container, kind: ContainerKind, status: _ContainerStatus | None, requests: Mapping[str, float]
 ) -> PodContainer:
     if status is None:
-        return PodContainer(name, kind, requests=requests)
+        return PodContainer(spec.name, kind, image=spec.image or "", requests=requests)
     current = _bare_id(status.container_id)
     ended = [state.terminated for state in (status.state, status.last_state) if state and state.terminated]
     past = dict.fromkeys(_bare_id(end.container_id) for end in ended)
     return PodContainer(
-        name,
+        spec.name,
         kind,
+        image=spec.image or "",
         container_id=current,
         past_container_ids=tuple(each for each in past if each is not None and each != current),
         ready=status.ready,

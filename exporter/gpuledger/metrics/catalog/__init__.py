@@ -7,7 +7,7 @@ To add a device reading: its spec in gpu.py and its row in sources/nvml/readings
 from __future__ import annotations
 
 from gpuledger.core.spec import MetricSpec
-from gpuledger.metrics.catalog.audit import AUDIT
+from gpuledger.metrics.catalog.audit import AUDIT, AUDIT_SELF
 from gpuledger.metrics.catalog.exporter import SELF
 from gpuledger.metrics.catalog.gpu import GPU, GPU_INFO_LABELS, MIG_DEVICE
 from gpuledger.metrics.catalog.inventory import ASKED, DRA, NODE_STOCK, WARNINGS
@@ -27,11 +27,11 @@ SECTIONS: tuple[tuple[str, tuple[MetricSpec, ...]], ...] = (
     ("What is asked for, and who waits", ASKED),
     ("Devices by claim", DRA),
     ("Warnings about pods", WARNINGS),
-    ("Findings", AUDIT),
+    ("Findings", (*AUDIT, *AUDIT_SELF)),
     ("The exporter itself", SELF),
 )
 
-CLUSTER: tuple[MetricSpec, ...] = (*NODE_STOCK, *ASKED, *DRA, *WARNINGS, *AUDIT)
+CLUSTER: tuple[MetricSpec, ...] = (*NODE_STOCK, *ASKED, *DRA, *WARNINGS, *AUDIT_SELF)
 """What the cluster role alone has."""
 
 SPECS: tuple[MetricSpec, ...] = tuple(spec for _, specs in SECTIONS for spec in specs)

@@ -10,13 +10,13 @@ AUDIT = (
     gauge(
         "audit_finding",
         ("namespace", "pod", "container", "workload_kind", "workload", "check", "severity"),
-        "A rule that a pod breaks, with value 1; left out above --series-limit.",
-        "API pods",
+        "A rule that a pod breaks, with value 1; the node role finds those that begin with rt-.",
+        "API pods; NVML, /proc and PodResources",
     ),
     gauge(
         "audit_workload_pods_affected",
         WORKLOAD,
-        "Pods of the workload that break the rule; complete, and to be summed over the shards.",
+        "Pods of the workload that break the rule, complete whatever the limit; to be summed over exporters.",
         "API pods",
     ),
     gauge(
@@ -25,6 +25,9 @@ AUDIT = (
         "Pods of the workload that would break the rule but are excused, by policy or as GPU infrastructure.",
         "API pods",
     ),
+)
+
+AUDIT_SELF = (
     gauge("audit_pods_scanned", (), "Pods that were looked at, whether or not they can reach a GPU."),
     gauge(
         "audit_last_success_timestamp_seconds",
