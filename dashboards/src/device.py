@@ -231,6 +231,9 @@ MIG = row(
         Column("Memory used", f"max by ({MIG_KEY}) (gpuledger_mig_memory_used_bytes{{GPU}})", "bytes"),
         Column("Memory", f"max by ({MIG_KEY}) (gpuledger_mig_memory_total_bytes{{GPU}})", "bytes"),
         Column(
+            "Busy", f"max by ({MIG_KEY}) (gpuledger_mig_graphics_active_ratio{{GPU}})", "percentunit", bar=True
+        ),
+        Column(
             "SM active", f"max by ({MIG_KEY}) (gpuledger_mig_sm_active_ratio{{GPU}})", "percentunit", bar=True
         ),
         Column("Occupancy", f"max by ({MIG_KEY}) (gpuledger_mig_sm_occupancy_ratio{{GPU}})", "percentunit"),

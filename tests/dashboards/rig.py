@@ -51,7 +51,7 @@ def running_rig(new_folder: Callable[[str], Path]) -> Iterator[Rig]:
         api, flags = world.serve_api()
         for thing in yaml.safe_load_all(OBJECTS.read_text()):
             api.add(thing)
-        node = stack.enter_context(Node(world, *flags))
+        node = stack.enter_context(Node(world, *flags, "--metrics.dcgm-compatible=true"))
         ailing = stack.enter_context(_ailing_node(stack, new_folder("ailing")))
         demo, cluster = (
             stack.enter_context(_command(new_folder(name), name, *arguments))
@@ -115,6 +115,7 @@ def _divided_hopper(index: int) -> Gpu:
     gpu.live = False
     for mig in gpu.migs:
         mig.metrics = {
+            pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL: 80.0,
             pynvml.NVML_GPM_METRIC_SM_UTIL: 60.0,
             pynvml.NVML_GPM_METRIC_SM_OCCUPANCY: 30.0,
             pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL: 20.0,
