@@ -1,5 +1,6 @@
 """The command keeps the old script's flags and exit codes, and says what is wrong with a flag."""
 
+import io
 import json
 import subprocess
 import sys
@@ -188,3 +189,30 @@ def test_the_exceptions_in_the_docs_are_a_policy(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(page.partition("```yaml\n")[2].partition("```")[0])
     assert 1 == gpuledger_audit(CAPTURE, "--policy", str(path))
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown_on_a_terminal_and_cleared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text("\n".join([json.dumps({"kind": "Service", "metadata": {}, "spec": {}})] * 2 + [POD] * 600))
+    terminal = _Terminal()
+    monkeypatch.setattr("gpuledger.app.auditintake._PROGRESS_SECONDS", 0)
+    monkeypatch.setattr("sys.stderr", terminal)
+    gpuledger_audit(str(path))
+    assert "\r256 objects read\r512 objects read\r\x1b[K" == terminal.getvalue()
+
+
+POD = json.dumps({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}})
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colour_is_for_terminals(no_color: str, coloured: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 - a table's column
+    terminal = _Terminal()
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setattr("sys.stdout", terminal)
+    gpuledger_audit(CAPTURE, "--check", "gpu-privileged")
+    assert coloured == ("\x1b[1;31m[FINDING]\x1b[0m research/debug-shell sh" in terminal.getvalue())

@@ -37,7 +37,7 @@ class Malformed:
 
 
 Decode = Callable[[bytes, str], Sequence[T]]
-"""Decodes a JSON array of objects; the second argument is the kind of the list that they stand in."""
+"""Decodes a JSON array of objects, of which any may be a list; given the kind of list that they stand in."""
 
 
 def iter_objects(chunks: Iterable[bytes], decode: Decode[T]) -> Iterator[T | Malformed]:
