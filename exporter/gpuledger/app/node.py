@@ -41,7 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
     watcher = XidWatcher(xids.append)
     loop = NodeLoop(
         node_sources(settings, node, xids),
-        Bookkeeper(node, retention=settings.retention, process_metrics=settings.process_metrics),
+        Bookkeeper(
+            node,
+            retention=settings.retention,
+            process_metrics=settings.process_metrics,
+            idle_window=settings.idle_window,
+        ),
         interval=settings.interval,
     )
     site = NodeSite(

@@ -77,6 +77,13 @@ class NodeSettings(CommonSettings):
         "How long the counters of an ended container are shown, so that its last use is scraped.",
         parse=duration,
     )
+    idle_window: float = option(
+        "idle-window",
+        "1h",
+        "How long a GPU may be held without being used before that is a finding.",
+        parse=positive_duration,
+        metavar="TIME",
+    )
     stall_timeout: float = option(
         "stall-timeout",
         "1m",
