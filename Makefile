@@ -47,6 +47,7 @@ format: .venv/.stamp ## Format the code and fix what ruff can fix.
 .PHONY: docs
 docs: .venv/.stamp ## Write the generated pages anew.
 	$(BIN)/python -m gpuledger.metrics.docs docs/metrics.md
+	$(BIN)/python -m gpuledger.audit.docs > docs/checks.md
 	$(BIN)/python rules/generate.py
 
 .PHONY: lock

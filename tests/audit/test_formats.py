@@ -1,15 +1,16 @@
 """Every format says the same, and is what its readers expect."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
+from jsonschema import Draft4Validator
+from xmlschema import XMLSchema
 
 from audit.auditing import audited
-from audit.schemas import json_schema_errors, xml_schema_errors
 from gpuledger.audit.report.full_json import render_full_json
 from gpuledger.audit.report.github import render_github
 from gpuledger.audit.report.junit import render_junit
@@ -47,37 +48,16 @@ def _text(report: Report) -> Iterator[str]:
     return render_text(report, TextStyle())
 
 
+SARIF = Draft4Validator(json.loads((FIXTURES / "schemas/sarif-2.1.0.json").read_text()))
+JUNIT = XMLSchema(FIXTURES / "schemas/junit-10.xsd")
+
+
 def test_sarif_fits_its_published_schema(report: Report) -> None:
-    schema = json.loads((FIXTURES / "schemas/sarif-2.1.0.json").read_text())
-    log = json.loads("".join(render_sarif(report)))
-    assert [] == list(json_schema_errors(log, schema, schema))
+    SARIF.validate(json.loads("".join(render_sarif(report))))
 
 
 def test_junit_fits_its_published_schema(report: Report) -> None:
-    schema = ET.fromstring((FIXTURES / "schemas/junit-10.xsd").read_text())  # noqa: S314 - our own fixture
-    document = ET.fromstring("".join(render_junit(report)))  # noqa: S314 - our own output
-    assert [] == list(xml_schema_errors(document, schema))
-
-
-@pytest.mark.parametrize(
-    ("spoil", "expected"),
-    [
-        pytest.param(
-            lambda log: log.update(version="2.0.0"), "$.version: '2.0.0' is none of ['2.1.0']", id="version"
-        ),
-        pytest.param(lambda log: log["runs"][0].pop("tool"), "$.runs[0]: tool is missing", id="tool"),
-        pytest.param(
-            lambda log: log["runs"][0]["results"][0].update(level="bad"),
-            "$.runs[0].results[0].level: 'bad' is none of ['none', 'note', 'warning', 'error']",
-            id="level",
-        ),
-    ],
-)
-def test_the_schema_would_notice(spoil: Callable[[dict[str, object]], object], expected: str) -> None:
-    schema = json.loads((FIXTURES / "schemas/sarif-2.1.0.json").read_text())
-    log = json.loads("".join(render_sarif(audited(CAPTURE))))
-    spoil(log)
-    assert [expected] == list(json_schema_errors(log, schema, schema))
+    JUNIT.validate(ET.fromstring("".join(render_junit(report))))  # noqa: S314 - our own output
 
 
 def test_every_format_reports_the_same_findings(report: Report) -> None:
