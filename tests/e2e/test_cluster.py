@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-SHARDS = 2
+SHARDS, KINDS = 2, 7
 H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.count": "8"}
 A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB", "nvidia.com/gpu.count": "4"}
 SNEAKY = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
@@ -64,9 +64,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         with exporting(folder, kubeconfig, 0) as one, exporting(folder, kubeconfig, 1) as two:
             targets = {"shard0": one, "shard1": two}
             with Prometheus(folder, targets, interval="500ms") as prometheus:
-                prometheus.wait_for(
-                    "count(gpuledger_pod_info)", lambda samples: bool(samples) and samples[0].value == 5
-                )
+                prometheus.wait_for(f"count(gpuledger_source_up == 1) == {KINDS * SHARDS}")
                 yield Cluster(api, prometheus, doomed)
 
 
