@@ -125,7 +125,7 @@ WHAT = row(
         links={"pod": [POD]},
     ),
     rows(
-        "Excused",
+        "What is excused",
         "What policy excuses, and what GPU infrastructure is expected to have: counted, never dropped. The "
         "200 largest.",
         WORKLOAD_LABELS,

@@ -26,16 +26,23 @@ FREE = "sum(model:gpuledger_gpus_free:sum{CLUSTER})"
 UNCORRECTED = per_gpu("gpu_ecc_errors_total", matcher='type="uncorrected", scope="volatile"')
 SLOWED = per_gpu("gpu_throttled", matcher='reason=~"hw_thermal_slowdown|hw_power_brake_slowdown"')
 TEMPERATURE = per_gpu("gpu_temperature_celsius", matcher='sensor="gpu"')
+KUBELETS = 'gpuledger_source_up{CLUSTER, source="podresources"} == 1'
 HELD_GPU = "max by (cluster, gpu_uuid) (gpuledger_container_allocated{CLUSTER} > 0)"
 
 
 def idle(window: str) -> str:
-    """GPUs that are held and ran no kernel for 99 % of the window; those divided by MIG don't tell."""
-    busy = f"max by (cluster, gpu_uuid) (rate(gpuledger_gpu_busy_seconds_total{{CLUSTER}}[{window}]))"
-    return f"({HELD_GPU} and on (cluster, gpu_uuid) {busy} < 0.01)"
+    """GPUs that are held and ran no kernel for 99 % of the time for which they were, within the window.
+
+    Those divided by MIG don't tell. One rate by the other, since each alone is too low while history is short.
+    """
+    busy, held = (
+        f"max by (cluster, gpu_uuid) (rate(gpuledger_{counter}{{CLUSTER}}[{window}]))"
+        for counter in ("gpu_busy_seconds_total", "container_allocated_seconds_total")
+    )
+    return f"({HELD_GPU} and on (cluster, gpu_uuid) {busy} / {held} < 0.01)"
 
 
-IDLE_NOW = or_zero(f"count({idle('$__rate_interval')})", "gpuledger_gpu_up{CLUSTER}")
+IDLE_NOW = or_zero(f"count({idle('$__rate_interval')})", KUBELETS)
 
 HEALTH = row(
     "Is anything broken?",
@@ -113,12 +120,16 @@ HEALTH = row(
 STOCK = row(
     "How full is it?",
     number("GPUs", "GPUs that answer their driver.", TOTAL),
-    number("Held", "GPUs of which some container holds all or a part.", f"{TOTAL} - {FREE}"),
+    number(
+        "Held",
+        "GPUs of which some container holds all or a part.",
+        or_zero(f"count({HELD_GPU})", KUBELETS),
+    ),
     number(
         "Held and idle",
-        "Held GPUs on which no kernel ran in the last hour. GPUs divided by MIG don't tell, so they don't "
-        "count.",
-        or_zero(f"count({idle('1h')})", "gpuledger_gpu_up{CLUSTER}"),
+        "Held GPUs on which no kernel ran in the last hour, or since they are held. GPUs divided by MIG don't "
+        "tell, so they don't count.",
+        or_zero(f"count({idle('1h')})", KUBELETS),
         steps=DOUBT_IF_ANY,
     ),
     number(
@@ -156,6 +167,7 @@ STOCK = row(
         "more GPUs than that waits, however many are free in all.",
         {"model": "Model"},
         Column("GPUs", "sum by (model) (model:gpuledger_gpus:sum{CLUSTER})"),
+        Column("Held", by_model("count", HELD_GPU)),
         Column("Free", "sum by (model) (model:gpuledger_gpus_free:sum{CLUSTER})"),
         Column("Largest free block", "max by (model) (model:gpuledger_gpus_free:max{CLUSTER})"),
         Column("Held and idle", by_model("count", idle("1h")), steps=DOUBT_IF_ANY),

@@ -39,9 +39,9 @@ NODE_ROW = row(
     number(
         "Free", "GPUs of which no container holds any part.", "sum(node_model:gpuledger_gpus_free:count{NODE})"
     ),
-    number("Processes", "Processes with a context on a GPU.", f"sum({per_gpu('gpu_processes', 'NODE')})"),
+    number("GPU processes", "Processes with a context on a GPU.", f"sum({per_gpu('gpu_processes', 'NODE')})"),
     number(
-        "Power",
+        "Power of all",
         "Power that all boards of the node draw together.",
         f"sum({per_gpu('gpu_power_watts', 'NODE')})",
         "watt",

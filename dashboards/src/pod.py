@@ -115,7 +115,7 @@ GPUS = row(
         "bytes",
     ),
     number(
-        "Processes",
+        "GPU processes",
         "Its processes with a context on a GPU.",
         f"sum(max by ({ON}, namespace, pod, container) (gpuledger_container_processes{{POD}}))",
     ),

@@ -147,7 +147,7 @@ WASTE = row(
 ASKED = row(
     "What is asked for, and who waits",
     rows(
-        "Quotas",
+        "Quotas now",
         "GPUs that a namespace's pods may ask for, and do; GpuQuotaNearlyExhausted fires above 90 %.",
         {"namespace": "Namespace", "quota": "Quota", "resource": "Resource"},
         Column("Used", "max by (namespace, quota, resource) (gpuledger_quota_used{NAMESPACE})"),

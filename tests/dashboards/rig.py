@@ -146,11 +146,11 @@ def _populate(world: World) -> None:
 
 def _ailing_node(stack: ExitStack, folder: Path) -> Node:
     """A node whose kubelet is silent, whose GPU tells nonsense, and whose exporter may show few series."""
-    scenario = presets.node(1)
-    scenario.gpus[0].temperature = {pynvml.NVML_TEMPERATURE_GPU: 644_245_923}
-    world = stack.enter_context(World(folder, scenario))
-    tenant = world.admit(bare("lone"), scenario.gpus[0].uuid)
-    world.run(tenant, scenario.gpus[0], memory=100 * MIB, sm=5)
+    gpu = presets.h100(9)
+    gpu.temperature = {pynvml.NVML_TEMPERATURE_GPU: 644_245_923}
+    world = stack.enter_context(World(folder, Scenario(gpus=[gpu])))
+    tenant = world.admit(bare("lone"), gpu.uuid)
+    world.run(tenant, gpu, memory=100 * MIB, sm=5)
     world.publish()
     socket_path = folder / "no-kubelet.sock"
     return Node(world, "--node-name=gpu-node-2", f"--path.podresources={socket_path}", "--series-limit=2")

@@ -92,6 +92,13 @@ def test_each_panel_has_a_number_and_a_place_of_its_own(dashboard: Dashboard) ->
 
 
 @each_dashboard
+def test_each_panel_has_a_title_of_its_own(dashboard: Dashboard) -> None:
+    titles = [panel.title for panel in dashboard.panels]
+
+    assert sorted(set(titles)) == sorted(titles)
+
+
+@each_dashboard
 def test_a_dashboard_stays_small(dashboard: Dashboard) -> None:
     opened = [panel for panel in dashboard.json["panels"] if panel["type"] != "row"]
     assert len(opened) <= MOST_PANELS
