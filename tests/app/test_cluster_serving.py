@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from fakes.apiserver import ApiServer, Fault
-from fakes.clusterview import NOW, pod
+from fakes.clusterview import NOW, node, pod
 from fakes.podwatch import BRISK, eventually
 from gpuledger.app import clusterloop
 from gpuledger.app.cluster import chosen_checks, feeds
@@ -167,3 +168,29 @@ def test_openmetrics_says_the_same_and_small_pages_are_compressed(server: ApiSer
     assert "gzip" == answer.headers["Content-Encoding"]
     families = text_string_to_metric_families(gzip.decompress(answer.body).decode())  # type: ignore[no-untyped-call] # theirs
     assert "gpuledger_pod_container_restarts" in {family.name for family in families}
+
+
+def test_the_page_shows_what_is_free_who_waits_and_who_breaks_rules(server: ApiServer, serve: Serve) -> None:
+    server.add(node("node1", 8, labels={"nvidia.com/gpu.product": "<H100>"}))
+    server.add(pod("runs", 3, "node1"))
+    server.add(pod("too-big", 9))
+    server.add(SNEAKY)
+    html = ready(serve()).answer(Request("GET", "/", {})).body.decode()
+    for cell in (
+        "node1",
+        "&lt;H100&gt;",
+        "nvidia.com/gpu",
+        "5",
+        "too-big",
+        "queued",
+        "gpu-env-bypass",
+        "Pod/sneaky",
+    ):
+        assert re.search(rf"<td[^>]*>{re.escape(cell)}</td>", html), cell
+
+
+def test_the_page_says_why_it_is_empty(server: ApiServer, serve: Serve) -> None:
+    server.faults.append(Fault(lambda asked: asked.path.endswith("/pods"), times=1000, status=403))
+    site = serve()
+    eventually(1, lambda: site.answer(Request("GET", "/", {})).body.count(b"GET /api/v1/pods: 403"))
+    assert b"not all pods and nodes are known yet" in site.answer(Request("GET", "/", {})).body

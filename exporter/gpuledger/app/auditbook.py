@@ -44,6 +44,10 @@ class AuditBook:
             if concerns(audited):
                 self._judge(uid, audited)
 
+    def affected(self) -> dict[Key, int]:
+        """How many objects of each workload break each rule."""
+        return dict(self._affected.counts)
+
     def columns(self) -> Iterator[Column]:
         """The families of findings."""
         yield from self._findings.columns()
@@ -63,20 +67,20 @@ class _Tally:
     def __init__(self, spec: MetricSpec) -> None:
         self._spec = spec
         self._keys: dict[str, frozenset[Key]] = {}
-        self._counts: Counter[Key] = Counter()
+        self.counts: Counter[Key] = Counter()
 
     def put(self, uid: str, keys: frozenset[Key]) -> None:
         old = self._keys.pop(uid, frozenset())
         if keys:
             self._keys[uid] = keys
-        self._counts.update(keys - old)
+        self.counts.update(keys - old)
         for key in old - keys:
-            self._counts[key] -= 1
-            if not self._counts[key]:
-                del self._counts[key]
+            self.counts[key] -= 1
+            if not self.counts[key]:
+                del self.counts[key]
 
     def column(self) -> Column:
-        return render_column(self._spec, self._counts.items())
+        return render_column(self._spec, self.counts.items())
 
 
 def _rows(judged: JudgedPod) -> list[Row]:

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
 
-from gpuledger.app.auditbook import AuditBook
+from gpuledger.app.auditbook import AuditBook, Key
 from gpuledger.app.devicebook import DeviceBook
 from gpuledger.app.mirror import Mirror
-from gpuledger.app.podintake import PodIntake, PodRecord
+from gpuledger.app.podintake import PodIntake, PodRecord, Queued
 from gpuledger.app.stockbook import StockBook
 from gpuledger.app.warningbook import WARNINGS_KEPT, WarningBook
 from gpuledger.audit.facts import ClusterFacts
@@ -20,6 +20,7 @@ from gpuledger.audit.inventory import InventoryBook
 from gpuledger.audit.policy import Policy
 from gpuledger.audit.posture import Posture
 from gpuledger.audit.verdict import Judge
+from gpuledger.core.inventory import NodeStock
 from gpuledger.metrics.objectcache import Column, ObjectCache
 from gpuledger.metrics.render_cluster import POD_SPECS, QUOTA_SPECS, quota_rows
 from gpuledger.parse.clusterobjects import PodWarning, Slice
@@ -43,6 +44,15 @@ class _Known:
             return None
         names = self.nodes.keys() | before.nodes.keys()
         return {name for name in names if self.nodes.get(name) is not before.nodes.get(name)}
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The nodes with GPUs, the pods that wait for one, and how many pods of a workload break a rule."""
+
+    stocks: tuple[tuple[Node, NodeStock], ...]
+    queued: tuple[Queued, ...]
+    affected: Mapping[Key, int]
 
 
 class ClusterBooks:
@@ -83,6 +93,15 @@ class ClusterBooks:
                 *self._warnings.columns(),
                 *self._audit.columns(),
             ]
+
+    def overview(self) -> Overview:
+        """What people want to see first."""
+        with self._lock:
+            return Overview(
+                stocks=tuple(self._stock.stocks()),
+                queued=tuple(pod.queued for pod in self.pods.objects.values() if pod.queued is not None),
+                affected=self._audit.affected(),
+            )
 
     def refresh(self, policy: Policy, now: float) -> None:
         """Judge anew what another policy, the end of an exception or news of the cluster has made doubtful.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 from gpuledger.app.clusterloop import ClusterLoop
 from gpuledger.app.clusterpage import ClusterPage
 from gpuledger.app.http import Request, Response
-from gpuledger.app.site import not_found
+from gpuledger.app.overview import render_overview
+from gpuledger.app.site import PAGE_HEADERS, not_found
 
 
 class ClusterSite:
@@ -19,11 +22,17 @@ class ClusterSite:
         """The answer to any request."""
         routes = {
             "/metrics": lambda: self._metrics.answer(request),
+            "/": self._page,
             "/healthz": self._healthz,
             "/readyz": self._readyz,
         }
         route = routes.get(request.path)
         return route() if route is not None else not_found(routes)
+
+    def _page(self) -> Response:
+        overview = self._loop.books.overview() if self._loop.ready else None
+        page = render_overview(overview, self._loop.health(), time.time())
+        return Response(200, page.encode(errors="replace"), "text/html; charset=utf-8", PAGE_HEADERS)
 
     def _healthz(self) -> Response:
         """Fails only for what a restart cures; an API that is away is no reason to be killed."""

@@ -37,23 +37,28 @@ Cell = str | tuple[str, str]
 
 def render_page(node: str, snapshot: NodeSnapshot | None, sources: Sequence[SourceHealth]) -> str:
     """The page for a node; without a snapshot it shows how the sources are doing, and why."""
-    sections = [_sources(sources)]
+    sections = [render_sources_table(sources)]
     if snapshot is not None:
         sections = [
             _gpus(snapshot.gpus),
             _containers(snapshot.containers),
             _unattributed(snapshot.unattributed),
             _processes(snapshot.processes),
-            _sources(sources),
+            render_sources_table(sources),
         ]
     taken = strftime("%Y-%m-%d %H:%M:%S UTC", gmtime(snapshot.taken_at)) if snapshot else "no reading yet"
+    return render_document(node, f"GPUs of {node}", taken, sections)
+
+
+def render_document(title: str, heading: str, note: str, sections: Iterable[str]) -> str:
+    """A whole page around sections that are HTML already."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta http-equiv="refresh" content="5">'
-        f"<title>{escape(node)} · gpuledger</title><style>{STYLE}</style></head><body>"
-        f"<h1>GPUs of {escape(node)}</h1>"
-        f'<p class="dim">{escape(taken)} · <a href="metrics">metrics</a> · <a href="healthz">health</a></p>'
+        f"<title>{escape(title)} · gpuledger</title><style>{STYLE}</style></head><body>"
+        f"<h1>{escape(heading)}</h1>"
+        f'<p class="dim">{escape(note)} · <a href="metrics">metrics</a> · <a href="healthz">health</a></p>'
         + "".join(sections)
         + "</body></html>"
     )
@@ -61,7 +66,7 @@ def render_page(node: str, snapshot: NodeSnapshot | None, sources: Sequence[Sour
 
 def _gpus(gpus: Iterable[GpuState]) -> str:
     head = ("GPU", "Model", "#Busy", "#Memory", "#Temperature", "#Power", "UUID")
-    return _table("GPUs", head, [_gpu_row(state) for state in gpus], "The driver shows no GPU.")
+    return render_table("GPUs", head, [_gpu_row(state) for state in gpus], "The driver shows no GPU.")
 
 
 def _gpu_row(state: GpuState) -> list[Cell]:
@@ -100,7 +105,7 @@ def _containers(containers: Iterable[ContainerUse]) -> str:
         if use.active
     ]
     head = ("GPU", "Namespace", "Pod", "Container", "Workload", "#SM", "#Memory", "#Processes", "Allocated")
-    return _table("Containers", head, rows, "No container uses or holds a GPU.")
+    return render_table("Containers", head, rows, "No container uses or holds a GPU.")
 
 
 def _unattributed(uses: Iterable[UnattributedUse]) -> str:
@@ -116,7 +121,7 @@ def _unattributed(uses: Iterable[UnattributedUse]) -> str:
         if use.active
     ]
     head = ("GPU", "Reason", "Unit", "#Memory", "#Processes")
-    return _table("Used by nobody known", head, rows, "Everything in use has an owner.")
+    return render_table("Used by nobody known", head, rows, "Everything in use has an owner.")
 
 
 def _processes(processes: Iterable[AttributedProcess]) -> str:
@@ -132,10 +137,11 @@ def _processes(processes: Iterable[AttributedProcess]) -> str:
         for process in sorted(processes, key=lambda process: (process.gpu.index, process.use.pid))
     ]
     head = ("GPU", "#PID", "Process", "Owner", "#SM", "#Memory")
-    return _table("Processes", head, rows, "No process is shown.")
+    return render_table("Processes", head, rows, "No process is shown.")
 
 
-def _sources(sources: Iterable[SourceHealth]) -> str:
+def render_sources_table(sources: Iterable[SourceHealth]) -> str:
+    """How each source is doing."""
     rows: list[list[Cell]] = [
         [
             source.name,
@@ -146,10 +152,12 @@ def _sources(sources: Iterable[SourceHealth]) -> str:
         ]
         for source in sources
     ]
-    return _table("Sources of evidence", ("Source", "State", "Last answer", "#Failures", ""), rows, "None.")
+    return render_table(
+        "Sources of evidence", ("Source", "State", "Last answer", "#Failures", ""), rows, "None."
+    )
 
 
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[Cell]], empty: str) -> str:
+def render_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Cell]], empty: str) -> str:
     """A table under a heading; a `#` before a column's name aligns it as numbers."""
     if not rows:
         return f'<h2>{escape(title)}</h2><p class="dim">{escape(empty)}</p>'

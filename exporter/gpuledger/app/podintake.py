@@ -20,7 +20,6 @@ from gpuledger.audit.engine import Audit
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.audit.posture import Posture
 from gpuledger.audit.subject import AuditContext, asks_for_gpu
-from gpuledger.core.accounting import Quantities
 from gpuledger.core.inventory import Booking
 from gpuledger.core.sharding import Shard
 from gpuledger.metrics.objectcache import Lines, ObjectCache
@@ -29,9 +28,19 @@ from gpuledger.parse.kubelist import ObjectParser
 from gpuledger.parse.kubeobjects import parse_pod
 from gpuledger.parse.manifests import PodManifest, ResourceClaim, parse_objects
 from gpuledger.parse.podrequests import requests_of
-from gpuledger.parse.waiting import parse_waiting
+from gpuledger.parse.waiting import WaitReason, parse_waiting
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A pod that asks for a GPU and has no node, and why; `since` is Unix time."""
+
+    namespace: str
+    pod: str
+    reason: WaitReason
+    since: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +48,9 @@ class PodRecord:
     """What is kept of a pod.
 
     `lines` are its series where it asks for a GPU and is this shard's, `audited` what the audit says of it;
-    `scanned` says that it is this shard's to audit. `posture` is set for pods that configure how GPUs are
-    reached, and `waiting` for those to be audited again, because a check looks at how long they have waited.
+    `scanned` says that it is this shard's to audit, `queued` that it has no node. `posture` is set for pods that
+    configure how GPUs are reached, and `waiting` for those to be audited again, because a check looks at how
+    long they have waited.
     """
 
     uid: str
@@ -50,6 +60,7 @@ class PodRecord:
     scanned: bool = False
     posture: Posture | None = None
     waiting: PodManifest | None = None
+    queued: Queued | None = None
 
 
 @dataclass(slots=True)
@@ -91,19 +102,18 @@ class PodIntake:
         if not self.shard.owns(uid):
             return PodRecord(uid, booking, posture=posture)
         audited = self.audit(manifest)
+        pod = parse_pod(raw) if asks_for_gpu(manifest, self.also) else None
+        reason = parse_waiting(manifest, self.also) if pod is not None else None
         return PodRecord(
             uid,
             booking,
-            lines=self._lines(raw, manifest, requests) if asks_for_gpu(manifest, self.also) else None,
+            lines=_SERIES.render(pod_rows(pod, requests, reason)) if pod is not None else None,
+            queued=Queued(pod.namespace, pod.name, reason, pod.created_at) if pod and reason else None,
             audited=audited,
             scanned=True,
             posture=posture,
             waiting=manifest if audited and audited.pending and gpu_pending in self.checks else None,
         )
-
-    def _lines(self, raw: msgspec.Raw, manifest: PodManifest, requests: Quantities) -> Lines:
-        rows = pod_rows(parse_pod(bytes(raw)), requests, parse_waiting(manifest, self.also))
-        return _SERIES.render(rows)
 
 
 def _posture(manifest: PodManifest) -> Posture | None:

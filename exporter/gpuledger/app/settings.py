@@ -154,7 +154,7 @@ class ClusterSettings(CommonSettings):
     web_listen_address: tuple[str, int] = option(
         "web.listen-address",
         ":9441",
-        "Address to serve /metrics, /healthz and /readyz on.",
+        "Address to serve /metrics, the page, /healthz and /readyz on.",
         parse=listen_address,
         metavar="ADDRESS",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from gpuledger.core.inventory import Booking, Bookings, NodeStock
 from gpuledger.core.model import NOTHING
@@ -49,6 +50,12 @@ class StockBook:
                 self._series.remove(name)
         self._stale.clear()
 
+    def stocks(self) -> Iterator[tuple[Node, NodeStock]]:
+        """The nodes with GPUs that are this shard's, and what they have."""
+        for node in self.nodes.values():
+            if self._has_gpus(node) and self._shard.owns(node.metadata.uid):
+                yield node, self._stock(node)
+
     def columns(self) -> list[Column]:
         """The families of nodes."""
         return self._series.columns()
@@ -60,13 +67,18 @@ class StockBook:
         )
 
     def _rows(self, node: Node) -> dict[str, list[tuple[tuple[str, ...], float]]]:
-        ready = any(condition.status == "True" for condition in node.status.conditions)
-        schedulable = not node.spec.unschedulable
-        stock = NodeStock(
+        labels = node.metadata.labels or NOTHING
+        state = {"ready": _is_ready(node), "schedulable": not node.spec.unschedulable}
+        return node_rows(node.metadata.name, labels, self._stock(node), **state)
+
+    def _stock(self, node: Node) -> NodeStock:
+        return NodeStock(
             capacity=parse_readable(node.status.capacity),
             allocatable=parse_readable(node.status.allocatable),
             requested=self._bookings.requested(node.metadata.name),
-            open=ready and schedulable,
+            open=_is_ready(node) and not node.spec.unschedulable,
         )
-        labels = node.metadata.labels or NOTHING
-        return node_rows(node.metadata.name, labels, stock, ready=ready, schedulable=schedulable)
+
+
+def _is_ready(node: Node) -> bool:
+    return any(condition.status == "True" for condition in node.status.conditions)

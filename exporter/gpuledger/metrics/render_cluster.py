@@ -31,7 +31,7 @@ WARNING_SPECS = tuple(
 
 CARDS_LABEL = "nvidia.com/gpu.count"
 """A label by GPU feature discovery, as those of the next lines are; without it they are empty."""
-_PRODUCT_LABEL = "nvidia.com/gpu.product"
+PRODUCT_LABEL = "nvidia.com/gpu.product"
 _SHARING_LABEL = "nvidia.com/gpu.sharing-strategy"
 _MIG_LABEL = "nvidia.com/mig.strategy"
 
@@ -41,7 +41,7 @@ def node_rows(
 ) -> Rows:
     """A node with GPUs: what it is, what it offers, and what is left."""
     rows: Rows = {}
-    product, cards = labels.get(_PRODUCT_LABEL, ""), labels.get(CARDS_LABEL, "")
+    product, cards = labels.get(PRODUCT_LABEL, ""), labels.get(CARDS_LABEL, "")
     sharing, mig = labels.get(_SHARING_LABEL, ""), labels.get(_MIG_LABEL, "")
     state = (str(ready).lower(), str(schedulable).lower())
     add(rows, "node_info", (node, product, sharing, mig, cards, *state), 1)

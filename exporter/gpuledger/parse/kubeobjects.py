@@ -25,7 +25,7 @@ PodList = ObjectList[Pod]
 PodEvent = WatchEvent[Pod]
 
 
-def parse_pod(body: bytes) -> Pod:
+def parse_pod(body: bytes | msgspec.Raw) -> Pod:
     """One pod; raises ValueError where the JSON is not that of a pod."""
     return _PODS.parse_object(body)
 
