@@ -48,8 +48,8 @@ class PodRecord:
     """What is kept of a pod.
 
     `lines` are its series where it asks for a GPU and is this shard's, `audited` what the audit says of it;
-    `scanned` says that it is this shard's to audit, `queued` that it has no node. `posture` is set for pods that
-    configure how GPUs are reached, and `waiting` for those to be audited again, because a check looks at how
+    `scanned` says that it is this shard's to audit, `queued` that it has no node. `posture` is set where pods
+    configure how GPUs are reached, `waiting` for those to be audited again, because a check looks at how
     long they have waited.
     """
 
