@@ -81,6 +81,15 @@ def test_what_a_node_has_left_is_what_the_scheduler_would_say(server: ApiServer,
     )
 
 
+def test_cards_are_told_apart_from_the_units_that_they_are_advertised_as(server: ApiServer, view: View) -> None:
+    shared = {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.sharing-strategy": "time-slicing"}
+    server.add(node("node1", 8, labels=shared))
+    seen = view()
+    assert 2 == shown(seen).value("node_cards", node="node1")
+    assert 8 == shown(seen).value("node_resource_capacity", node="node1", resource=GPU)
+    assert {("time-slicing",): 1} == values(seen, "node_info", "sharing")
+
+
 def test_devices_that_fall_ill_under_their_pods_leave_less_than_nothing(server: ApiServer, view: View) -> None:
     server.add(node("node1", 8, allocatable={GPU: "6"}))
     server.add(pod("runs", 7, "node1"))
