@@ -1,6 +1,6 @@
 """Colours that people with any colour vision tell apart, and what they mean.
 
-From Okabe and Ito's palette (Color Universal Design, 2008). No panel says a thing by colour alone.
+Okabe and Ito's palette (Color Universal Design, 2008) and a grey. No panel says a thing by colour alone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ GOOD = "#0072B2"
 NOTICE = "#56B4E9"
 WARNING = "#E69F00"
 BAD = "#D55E00"
-ELSE = "#999999"
+ELSE = "#707070"
 EXTRA = "#CC79A7"
 """A sixth kind, where one is needed."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import urllib.request
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pynvml
 import yaml
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from fakes.nvml.scenario import Gpu
 
 OBJECTS = Path(__file__).with_name("cluster.yaml")
-CLUSTER = "test"
+CLUSTER, DEMO = "test", "demo"
+"""Names of the two clusters, the rig's own and the simulated one."""
+
 CRITICAL_XID, APPLICATION_XID = 79, 31
 
 
@@ -39,7 +42,15 @@ class Rig:
 
     world: World
     node: Node
+    cluster: str
+    """Where the cluster role is."""
     prometheus: Prometheus
+
+    def cluster_page(self) -> str:
+        """What the cluster role shows."""
+        with urllib.request.urlopen(f"http://{self.cluster}/metrics", timeout=5) as reply:
+            text: str = reply.read().decode()
+        return text
 
 
 @contextmanager
@@ -66,26 +77,32 @@ def running_rig(new_folder: Callable[[str], Path]) -> Iterator[Rig]:
             "demo": demo.address(),
             "cluster": cluster.address(),
         }
-        labelled = {"relabel_configs": [{"target_label": "cluster", "replacement": CLUSTER}]}
+        labelled = {job: _in_cluster(DEMO if job == "demo" else CLUSTER) for job in targets}
         prometheus = stack.enter_context(
             Prometheus(
                 new_folder("prometheus"),
                 targets,
-                scrape=dict.fromkeys(targets, labelled),
-                rules=_rules(new_folder("rules")),
+                scrape=labelled,
+                rules=read_rules(new_folder("rules")),
             )
         )
-        prometheus.wait_for(f"count(gpuledger_build_info offset 3s) == {len(targets)}")
+        for cluster_name, exporters in ((CLUSTER, 3), (DEMO, 1)):
+            scraped = f'count(gpuledger_build_info{{cluster="{cluster_name}"}} offset 3s)'
+            prometheus.wait_for(f"{scraped} >= {exporters}", timeout=30)
         world.scenario.add_event(world.scenario.gpus[0], CRITICAL_XID)
         world.scenario.add_event(world.scenario.gpus[0], APPLICATION_XID)
         world.publish()
-        yield Rig(world=world, node=node, prometheus=prometheus)
+        yield Rig(world=world, node=node, cluster=targets["cluster"], prometheus=prometheus)
 
 
-def _rules(folder: Path) -> list[Path]:
-    """The rules, all evaluated as often as Prometheus scrapes."""
+def _in_cluster(name: str) -> dict[str, Any]:
+    return {"relabel_configs": [{"target_label": "cluster", "replacement": name}]}
+
+
+def read_rules(folder: Path, name: str = "*") -> list[Path]:
+    """The rules, or those of one topic, in files by which they are evaluated as often as Prometheus scrapes."""
     written = []
-    for path in sorted(PLAIN.glob("*.yaml")):
+    for path in sorted(PLAIN.glob(f"{name}.yaml")):
         groups = yaml.safe_load(path.read_text())["groups"]
         fast = [{key: value for key, value in group.items() if key != "interval"} for group in groups]
         written.append(folder / f"{path.stem}.json")  # JSON is YAML

@@ -41,7 +41,7 @@ OF_PROMETHEUS = {
 LEVELS = frozenset({"gpuledger_gpu_ecc_errors_total", "gpuledger_pod_container_restarts_total"})
 """Counters whose level is shown; `dashboards/.lint` says where and why."""
 
-PALETTE = {"#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#999999", "#CC79A7"}
+PALETTE = {"#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#707070", "#CC79A7"}
 
 OF_ONE_THING = ("gpuledger-gpu-", "gpuledger-pod-")
 """Dashboards of one node and one pod: there a raw series may be followed over all the time shown."""

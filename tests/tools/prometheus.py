@@ -112,6 +112,12 @@ class Prometheus:
         assert len(samples) <= 1, samples
         return samples[0].value if samples else None
 
+    def samples_read(self, promql: str) -> int:
+        """Return how many samples the server reads for the query."""
+        statistics = self._get("query", query=promql, stats="all")["stats"]
+        count: int = statistics["samples"]["totalQueryableSamples"]
+        return count
+
     def label_values(self, label: str, selector: str) -> list[str]:
         """Return the values that the label has in the series that the selector chooses."""
         values: list[str] = self._get(f"label/{label}/values", **{"match[]": selector})
