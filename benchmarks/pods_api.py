@@ -18,6 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+from uuid import NAMESPACE_URL, uuid5
 
 FIXTURES = Path(__file__).resolve().parents[1] / "tests/fixtures/kube-1.36"
 GPU_PODS = ("llm-server", "notebook", "debug-shell", "sneaky")
@@ -57,9 +58,10 @@ class Cluster:
         """A pod as JSON; of those beyond the first `pods`, each takes the place of one of them."""
         templates = self._other if number % 5 else self._gpu
         text = templates[number // 5 % len(templates)]
+        uid = str(uuid5(NAMESPACE_URL, str(number)))
         values = {
-            "NAME": f"pod-{number}",
-            "UID": f"00000000-0000-4000-8000-{number:012}",
+            "NAME": f"pod-{uid[:8]}-{uid[-5:]}",
+            "UID": uid,
             "OWNER": f"workload-{number % self.pods // PODS_A_WORKLOAD}",
             "NAMESPACE": f"team-{number % self.pods // PODS_A_WORKLOAD % NAMESPACES}",
             "NODE": f"node-{number % self.nodes}",
