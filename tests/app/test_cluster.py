@@ -70,6 +70,8 @@ def test_what_a_node_has_left_is_what_the_scheduler_would_say(server: ApiServer,
     server.add(pod("is-bound-and-not-started", 1, "node1", phase="Pending"))
     server.add(pod("waits", 4))
     seen = view()
+    asked = {("runs",): 3, ("is-ending",): 1, ("is-bound-and-not-started",): 1, ("waits",): 4}
+    assert asked == values(seen, "pod_requested", "pod", resource=GPU)
     gpus = {"node": "node1", "resource": GPU}
     assert (8, 8, 5, 3, 3) == tuple(
         shown(seen).value(f"node_resource_{name}", **gpus)

@@ -56,7 +56,7 @@ class AuditBook:
 
     def _judge(self, uid: str, audited: AuditedPod) -> None:
         judged = self.judge.pod(audited)
-        self._findings.put(uid, self._findings.render({"audit_finding": _rows(judged)}))
+        self._findings.put(uid, {"audit_finding": _rows(judged)})
         self._affected.put(uid, _keys(judged, exempt=False))
         self._exempted.put(uid, _keys(judged, exempt=True))
 

@@ -149,7 +149,7 @@ class ClusterBooks:
         if lines is None:
             self._pod_series.remove(uid)
         else:
-            self._pod_series.put(uid, lines)
+            self._pod_series.put_lines(uid, lines)
         self._warnings.show(uid, shown=lines is not None)
         self._audit.put(uid, new.audited if new else None)
         self.pods_scanned += bool(new and new.scanned) - bool(old and old.scanned)
@@ -161,7 +161,7 @@ class ClusterBooks:
         book = InventoryBook(also=self._intake.also)
         book.add_quota(new)
         amounts = [(each.namespace, each.quota, each.resource, each.hard, each.used) for each in book.quotas()]
-        self._quota_series.put(uid, self._quota_series.render(quota_rows(amounts)))
+        self._quota_series.put(uid, quota_rows(amounts))
 
     def _claim(self, uid: str, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         self._devices.change_claim(uid, old, new)

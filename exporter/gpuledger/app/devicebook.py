@@ -8,6 +8,7 @@ from gpuledger.audit.claims import ClaimBook
 from gpuledger.core.inventory import Device, Pool, PoolSlice, pools_of
 from gpuledger.core.sharding import Shard
 from gpuledger.metrics.objectcache import Column, ObjectCache
+from gpuledger.metrics.render import Rows
 from gpuledger.metrics.render_cluster import CLAIM_SPECS, POOL_SPECS, claim_rows, pool_rows
 from gpuledger.parse.clusterobjects import Slice
 from gpuledger.parse.manifests import ResourceClaim
@@ -47,7 +48,7 @@ class DeviceBook:
                 del self._holders[device[:2]]
         self._stale |= before != after
         if new is not None and self._shard.owns(uid):
-            self._claim_series.put(uid, self._claim_series.render(_rows(new)))
+            self._claim_series.put(uid, _rows(new))
         else:
             self._claim_series.remove(uid)
 
@@ -62,7 +63,7 @@ class DeviceBook:
             key = "/".join(pool)
             if self._shard.owns(key):
                 rows = pool_rows(pool, pools.get(pool, ()), len(self._holders.get(pool, ())))
-                self._pool_series.put(key, self._pool_series.render(rows))
+                self._pool_series.put(key, rows)
 
     def columns(self) -> list[Column]:
         """The families of pools and claims."""
@@ -80,7 +81,7 @@ def _devices(claim: ResourceClaim | None) -> set[Device]:
     }
 
 
-def _rows(claim: ResourceClaim) -> dict[str, list[tuple[tuple[str, ...], float]]]:
+def _rows(claim: ResourceClaim) -> Rows:
     book = ClaimBook()
     book.add(claim)
     meta = claim.metadata

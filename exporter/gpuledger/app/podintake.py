@@ -22,7 +22,7 @@ from gpuledger.audit.posture import Posture
 from gpuledger.audit.subject import AuditContext, asks_for_gpu
 from gpuledger.core.inventory import Booking
 from gpuledger.core.sharding import Shard
-from gpuledger.metrics.objectcache import Lines, ObjectCache
+from gpuledger.metrics.objectcache import Lines, render_lines
 from gpuledger.metrics.render_cluster import POD_SPECS, pod_rows
 from gpuledger.parse.kubelist import ObjectParser
 from gpuledger.parse.kubeobjects import parse_pod
@@ -107,7 +107,7 @@ class PodIntake:
         return PodRecord(
             uid,
             booking,
-            lines=_SERIES.render(pod_rows(pod, requests, reason)) if pod is not None else None,
+            lines=render_lines(POD_SPECS, pod_rows(pod, requests, reason)) if pod is not None else None,
             queued=Queued(pod.namespace, pod.name, reason, pod.created_at) if pod and reason else None,
             audited=audited,
             scanned=True,
@@ -120,6 +120,3 @@ def _posture(manifest: PodManifest) -> Posture | None:
     posture = Posture()
     posture.observe(manifest.namespace, manifest.spec)
     return posture if any(posture.evidence) else None
-
-
-_SERIES = ObjectCache(POD_SPECS)

@@ -10,6 +10,7 @@ from gpuledger.core.model import NOTHING
 from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.core.sharding import Shard
 from gpuledger.metrics.objectcache import Column, ObjectCache
+from gpuledger.metrics.render import Rows
 from gpuledger.metrics.render_cluster import CARDS_LABEL, NODE_SPECS, node_rows
 from gpuledger.parse.manifests import Node
 from gpuledger.parse.quantity import parse_readable
@@ -45,7 +46,7 @@ class StockBook:
         for name in self._stale:
             node = self.nodes.get(name)
             if node is not None and self._has_gpus(node) and self._shard.owns(node.metadata.uid):
-                self._series.put(name, self._series.render(self._rows(node)))
+                self._series.put(name, self._rows(node))
             else:
                 self._series.remove(name)
         self._stale.clear()
@@ -66,7 +67,7 @@ class StockBook:
             gpu_resource_kind(resource, self._also) for resource in offers
         )
 
-    def _rows(self, node: Node) -> dict[str, list[tuple[tuple[str, ...], float]]]:
+    def _rows(self, node: Node) -> Rows:
         labels = node.metadata.labels or NOTHING
         state = {"ready": _is_ready(node), "schedulable": not node.spec.unschedulable}
         return node_rows(node.metadata.name, labels, self._stock(node), **state)

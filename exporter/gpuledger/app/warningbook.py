@@ -58,4 +58,4 @@ class WarningBook:
         rows = warning_rows(
             any_one.namespace, any_one.pod, [(name, count[name], last[name]) for name in latest]
         )
-        self._series.put(pod, self._series.render(rows))
+        self._series.put(pod, rows)

@@ -18,6 +18,11 @@ Column = tuple[MetricSpec, list[bytes]]
 """A family with the text of every object that has it."""
 
 
+def render_lines(specs: Iterable[MetricSpec], rows: Mapping[str, Iterable[Row]]) -> Lines:
+    """The text of one object's rows, given by metric name."""
+    return tuple(render_series(spec, rows.get(spec.name, ())).encode() for spec in specs)
+
+
 class ObjectCache:
     """The series of objects of one kind; it is not for use by two threads at once."""
 
@@ -25,12 +30,12 @@ class ObjectCache:
         self._specs = specs
         self._lines: dict[str, Lines] = {}
 
-    def render(self, rows: Mapping[str, Iterable[Row]]) -> Lines:
-        """The text of one object's rows, given by metric name."""
-        return tuple(render_series(spec, rows.get(spec.name, ())).encode() for spec in self._specs)
+    def put(self, key: str, rows: Mapping[str, Iterable[Row]]) -> None:
+        """Show these rows, given by metric name, for the object in place of those before."""
+        self._lines[key] = render_lines(self._specs, rows)
 
-    def put(self, key: str, lines: Lines) -> None:
-        """Show these series for the object in place of those before."""
+    def put_lines(self, key: str, lines: Lines) -> None:
+        """As `put`, for whoever has rendered them already."""
         self._lines[key] = lines
 
     def remove(self, key: str) -> None:

@@ -61,7 +61,7 @@ def pod_rows(pod: Pod, requests: Quantities, waiting: str | None) -> Rows:
     rows: Rows = {}
     add_pod_facts(rows, pod.node, pod)
     for resource, quantity in requests.items():
-        if resource != "pods":
+        if resource != "pods" and not pod.terminal:
             add(rows, "pod_requested", (pod.node, pod.namespace, pod.name, resource), quantity)
     if waiting is not None:
         workload = (pod.workload.kind, pod.workload.name)

@@ -55,7 +55,7 @@ NODE_STOCK = (
 )
 
 ASKED = (
-    gauge("pod_requested", (*POD, "resource"), "Units that the pod asks for.", "API pods"),
+    gauge("pod_requested", (*POD, "resource"), "Units that the pod asks for, until it has ended.", "API pods"),
     gauge(
         "pod_pending_since_timestamp_seconds",
         ("namespace", "pod", "workload_kind", "workload", "reason"),
