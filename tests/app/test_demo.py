@@ -1,7 +1,9 @@
-"""The demo as it is run: it serves all that the node role serves, and ends cleanly whoever is connected."""
+"""The demo as it is run: every role of a cluster behind one port, and a clean end whoever is connected."""
 
 from __future__ import annotations
 
+import json
+import re
 import socket
 import sys
 import urllib.request
@@ -13,22 +15,29 @@ import pytest
 
 from tools.daemon import Daemon, until
 
+NODES = ("gpu-h100-1", "gpu-a100-1", "gpu-l4-1", "gpu-dra-1", "gpu-t4-1")
+
 
 def demo(port: int) -> list[str]:
-    return [sys.executable, "-m", "gpuledger", "demo", f"--port={port}"]
+    return [sys.executable, "-m", "gpuledger", "demo", "--no-browser", f"--port={port}"]
 
 
-@pytest.fixture
-def port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         free: int = listening.getsockname()[1]
         return free
 
 
-@pytest.fixture
-def running(tmp_path: Path, port: int) -> Iterator[Daemon]:
-    with Daemon(demo(port), tmp_path / "demo.log") as running:
+@pytest.fixture(scope="module")
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Daemon]:
+    with Daemon(demo(port), tmp_path_factory.mktemp("demo") / "log") as running:
         assert f"127.0.0.1:{port}" == running.address()
+        until(lambda: get(port, "/readyz") == (200, "ready\n"), 20, running.log)
         yield running
 
 
@@ -41,27 +50,58 @@ def get(port: int, path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def test_it_serves_what_the_node_role_serves(running: Daemon, port: int) -> None:
-    until(lambda: get(port, "/readyz") == (200, "ready\n"), 10, running.log)
+@pytest.mark.usefixtures("running")
+@pytest.mark.parametrize("node", NODES)
+def test_every_node_is_served_as_the_node_role_serves_it(port: int, node: str) -> None:
+    assert (200, "ok\n") == get(port, f"/node/{node}/healthz")
+    assert f'gpuledger_build_info{{node="{node}"' in get(port, f"/node/{node}/metrics")[1]
+    assert node in get(port, f"/node/{node}/")[1]
+    assert get(port, f"/node/{node}/") == get(port, f"/node/{node}")
 
-    assert (200, "ok\n") == get(port, "/healthz")
-    assert 'pod="notebook-0"' in get(port, "/metrics")[1]
-    assert "notebook-0" in get(port, "/")[1]
-    assert (404, "not found; there is /metrics, /, /healthz, /readyz\n") == get(port, "/metric")
+
+def test_the_cluster_role_sees_the_pods_that_the_nodes_see(running: Daemon, port: int) -> None:
+    def notebooks(path: str) -> set[str]:
+        page = get(port, path)[1]
+        return set(re.findall(r'^gpuledger_pod_info\{.*pod="notebook-(\w+)-0"', page, re.MULTILINE))
+
+    def on_nodes() -> set[str]:
+        return set().union(*(notebooks(f"/node/{node}/metrics") for node in NODES))
+
+    everybody = {"alice", "bob", "carol", "dave", "erin"}
+    until(lambda: on_nodes() == everybody, 10, running.log)
+    assert everybody | {"frank"} == notebooks("/cluster/metrics")
+
+
+@pytest.mark.usefixtures("running")
+def test_findings_are_of_every_severity(port: int) -> None:
+    page = get(port, "/cluster/metrics")[1]
+
+    assert {"info", "low", "medium", "high", "critical"} == set(
+        re.findall(r'^gpuledger_audit_finding\{.*severity="(\w+)"', page, re.MULTILINE)
+    )
+
+
+@pytest.mark.usefixtures("running")
+def test_prometheus_is_told_every_exporter_by_a_name_of_its_own(port: int) -> None:
+    targets = json.loads(get(port, "/targets")[1])
+
+    assert {f"127.0.0.1:{port}"} == {address for group in targets for address in group["targets"]}
+    labels = {(group["labels"]["instance"], group["labels"]["__metrics_path__"]) for group in targets}
+    assert {
+        ("cluster", "/cluster/metrics"),
+        *((node, f"/node/{node}/metrics") for node in NODES),
+    } == labels
+
+
+def test_the_way_to_everything_is_shown(running: Daemon, port: int) -> None:
+    overview = get(port, "/")[1]
+    for path in ("/cluster/", *(f"/node/{node}/" for node in NODES)):
+        assert f'href="{path}"' in overview
     assert f"http://127.0.0.1:{port}/ " in running.log()
-
-
-def test_it_ends_at_once_and_in_silence_with_clients_connected(running: Daemon, port: int) -> None:
-    with (
-        socket.create_connection(("127.0.0.1", port)) as silent,
-        socket.create_connection(silent.getpeername()) as slow,
-    ):
-        slow.sendall(b"GET / HT")
-        get(port, "/healthz")
-
-        assert running.stop(timeout=3) == 0
-    assert "stopping" in running.log().splitlines()[-1]
-    assert "Traceback" not in running.log()
+    assert (404, "not found; there is /, /targets, /readyz, ") == (
+        get(port, "/metrics")[0],
+        get(port, "/metrics")[1][:42],
+    )
 
 
 def test_an_address_that_is_taken_is_one_line(running: Daemon, tmp_path: Path, port: int) -> None:
@@ -71,3 +111,19 @@ def test_an_address_that_is_taken_is_one_line(running: Daemon, tmp_path: Path, p
     assert line.endswith(f"cannot listen on 127.0.0.1:{port}: address already in use; set --port")
     assert "Traceback" not in second.log()
     assert running.process.poll() is None
+
+
+def test_it_ends_at_once_and_in_silence_with_clients_connected(tmp_path: Path) -> None:
+    port = free_port()
+    with Daemon(demo(port), tmp_path / "demo.log") as running:
+        running.address()
+        with (
+            socket.create_connection(("127.0.0.1", port)) as silent,
+            socket.create_connection(silent.getpeername()) as slow,
+        ):
+            slow.sendall(b"GET / HT")
+            get(port, "/readyz")
+
+            assert running.stop(timeout=4) == 0
+        assert "stopping" in running.log().splitlines()[-1]
+        assert "Traceback" not in running.log()

@@ -1,20 +1,27 @@
-"""The demo's node: the same at the same time whoever asks, and with everything that it promises to show."""
+"""The demo's cluster: the same at the same time whoever asks, and with everything that it promises to show."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from gpuledger.app.bookkeeper import Bookkeeper, Findings
+from gpuledger.core.errors import SourceError
 from gpuledger.core.meter import Moment
-from gpuledger.core.model import NvmlReading, Owner, Workload
+from gpuledger.core.model import NvmlReading, Owner, Pod, Workload
 from gpuledger.core.snapshot import ContainerUse, NodeSnapshot, UnattributedUse
-from gpuledger.sources.simulated import SimulatedNode
+from gpuledger.parse.kubeobjects import parse_pod
+from gpuledger.sources.kubehttp import ApiError
+from gpuledger.sources.simulated import SimulatedCluster, SimulatedNode
+from gpuledger.sources.simulated.day import DAY_SECONDS, HOUR_SECONDS, hour_of, is_between, times_of
+from gpuledger.sources.simulated.population import LINGER_SECONDS
 
 START = 1_767_225_600.0
-HOUR = 3600
+PODS = "/api/v1/pods"
 
 
 @dataclass
@@ -29,15 +36,27 @@ def pids(reading: NvmlReading) -> set[int]:
     return {process.pid for gpu in reading.gpus for process in gpu.processes or ()}
 
 
+def node_of(cluster: SimulatedCluster, name: str) -> SimulatedNode:
+    (node,) = (node for node in cluster.nodes if node.machine.name == name)
+    return node
+
+
+def pods_of(cluster: SimulatedCluster, name: str, now: float) -> list[Pod]:
+    objects = cluster.api.objects(PODS, {"fieldSelector": f"spec.nodeName={name}"}, now)
+    return [parse_pod(json.dumps(each).encode()) for each in objects]
+
+
 @dataclass
-class Demo:
+class Watched:
     """A simulated node with the books that are kept of it."""
 
+    name: str
     clock: Clock = field(default_factory=Clock)
-    books: Bookkeeper = field(default_factory=lambda: Bookkeeper("sim", retention=120.0, process_metrics=True))
 
     def __post_init__(self) -> None:
-        self.node = SimulatedNode("sim", self.clock)
+        self.cluster = SimulatedCluster(1, self.clock)
+        self.node = node_of(self.cluster, self.name)
+        self.books = Bookkeeper(self.name, retention=120.0, process_metrics=True, idle_window=60.0)
 
     def cycle(self, second: int) -> NodeSnapshot:
         since, self.clock.now = self.clock.now, START + second
@@ -45,76 +64,131 @@ class Demo:
         found = Findings(
             nvml=reading,
             facts=self.node.processes(pids(reading), listed_at=0.0),
-            pods=self.node.pods(),
+            pods={pod.uid: pod for pod in pods_of(self.cluster, self.name, self.clock.now)},
             api_is_current=True,
             allocations=self.node.allocations().allocations,
+            allocations_known=True,
             xids=tuple(self.node.xids(since, self.clock.now)),
         )
         return self.books.book(found, Moment(float(second), self.clock.now))
 
 
 @pytest.fixture(scope="module")
-def hour() -> list[NodeSnapshot]:
-    demo = Demo()
-    return [demo.cycle(second) for second in range(HOUR)]
+def days() -> dict[str, list[NodeSnapshot]]:
+    """A day of each node, second by second."""
+    names = ("gpu-h100-1", "gpu-a100-1", "gpu-l4-1", "gpu-dra-1")
+    watched = {name: Watched(name) for name in names}
+    return {name: [each.cycle(second) for second in range(int(DAY_SECONDS))] for name, each in watched.items()}
 
 
-@pytest.mark.parametrize("second", [0, 41, 60, 151, 1000.5, HOUR])
-def test_two_nodes_agree_however_often_each_is_asked(second: float) -> None:
+def uses_of(snapshots: list[NodeSnapshot], pod: str) -> list[ContainerUse]:
+    """What pods whose names begin so used, whenever they did."""
+    return [
+        use for each in snapshots for use in each.containers if use.owner.pod.startswith(pod) and use.active
+    ]
+
+
+# ---- the clock ----
+
+
+def test_a_day_begins_in_the_morning_and_comes_again() -> None:
+    assert (8.0, 9.0, 8.0) == (hour_of(0), hour_of(HOUR_SECONDS), hour_of(DAY_SECONDS))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "hour", "expected"),
+    [(9, 17, 12, True), (9, 17, 17, False), (22, 6, 3, True), (22, 6, 12, False)],
+)
+def test_hours_may_span_midnight(start: float, end: float, hour: float, *, expected: bool) -> None:
+    assert expected == is_between(start, end, times_of(hour, -1.0, DAY_SECONDS)[0])
+
+
+def test_an_hour_comes_once_a_day() -> None:
+    assert [HOUR_SECONDS, HOUR_SECONDS + DAY_SECONDS] == times_of(9.0, 0.0, 2 * DAY_SECONDS)
+    assert [] == times_of(9.0, HOUR_SECONDS, DAY_SECONDS)
+
+
+# ---- the same whoever asks ----
+
+
+@pytest.mark.parametrize("second", [0, 41, 60, 151, 1000.5])
+def test_two_clusters_agree_however_often_each_is_asked(second: float) -> None:
     clock = Clock()
-    watched, asked_once = SimulatedNode("sim", clock), SimulatedNode("sim", clock)
+    watched, asked_once = SimulatedCluster(7, clock), SimulatedCluster(7, clock)
     for earlier in range(int(second)):
         clock.now = START + earlier
-        watched.nvml()
-        watched.pods()
+        node_of(watched, "gpu-a100-1").nvml()
     clock.now = START + second
 
-    reading = watched.nvml()
+    for name in ("gpu-a100-1", "gpu-l4-1"):
+        one, other = node_of(watched, name), node_of(asked_once, name)
+        reading = one.nvml()
+        assert reading == other.nvml()
+        assert one.allocations() == other.allocations()
+        assert one.processes(pids(reading), listed_at=0.0) == other.processes(pids(reading), listed_at=0.0)
+    assert watched.api.objects(PODS, {}, clock.now) == asked_once.api.objects(PODS, {}, clock.now)
 
-    assert reading == asked_once.nvml()
-    assert watched.allocations() == asked_once.allocations()
-    assert watched.pods() == asked_once.pods()
-    assert watched.processes(pids(reading), listed_at=0.0) == asked_once.processes(pids(reading), listed_at=0.0)
 
+def test_another_seed_gives_other_names_and_the_same_story() -> None:
+    one, other = (SimulatedCluster(seed, Clock()).api.objects(PODS, {}, START) for seed in (1, 2))
 
-def test_pods_are_the_same_picture_until_one_comes_or_goes() -> None:
-    clock = Clock()
-    node = SimulatedNode("sim", clock)
-    first = node.pods()
-
-    clock.now += 1
-    assert node.pods() is first
-    clock.now += 60
-    assert node.pods() is not first
+    assert [pod["metadata"]["labels"] for pod in one] != [pod["metadata"]["labels"] for pod in other]
+    assert {pod["metadata"]["uid"] for pod in one}.isdisjoint(pod["metadata"]["uid"] for pod in other)
+    assert [pod["spec"]["containers"][0]["name"] for pod in one] == [
+        pod["spec"]["containers"][0]["name"] for pod in other
+    ]
 
 
 def test_a_clock_that_steps_back_takes_no_energy_back() -> None:
-    demo = Demo()
-    before = demo.cycle(100)
-
-    after = demo.cycle(40)
+    watched = Watched("gpu-l4-1")
+    before, after = watched.cycle(100), watched.cycle(40)
 
     for old, new in zip(before.gpus, after.gpus, strict=True):
         counter = "gpu_energy_joules_total"
         assert new.reading.values[counter][()] == old.reading.values[counter][()]
 
 
-def test_only_pids_that_are_asked_for_are_told_and_those_gone_have_exited() -> None:
-    node = SimulatedNode("sim", Clock())
+def test_a_process_that_is_gone_has_exited() -> None:
+    node = node_of(SimulatedCluster(1, Clock()), "gpu-h100-1")
 
-    facts = node.processes({1000, 4711}, listed_at=0.0)
-
-    assert {1000: "", 4711: "exited"} == {pid: process.fault for pid, process in facts.items()}
+    assert "exited" == node.processes({4711}, listed_at=0.0)[4711].fault
 
 
-def test_each_error_is_told_once(hour: list[NodeSnapshot]) -> None:
-    (account,) = hour[-1].xids
+def test_a_node_without_a_driver_says_so() -> None:
+    with pytest.raises(SourceError, match=r"libnvidia-ml\.so\.1"):
+        node_of(SimulatedCluster(1, Clock()), "gpu-t4-1").nvml()
 
-    assert (31, (HOUR - 1) // 97) == (account.xid, account.count)
+
+# ---- nodes and cluster tell one story ----
 
 
-def test_memory_adds_up_on_every_gpu_all_the_time(hour: list[NodeSnapshot]) -> None:
-    for snapshot in hour:
+def test_there_are_some_forty_pods_in_six_namespaces() -> None:
+    pods = SimulatedCluster(1, Clock()).api.objects(PODS, {}, START)
+
+    assert 38 <= len(pods) <= 45
+    assert {"ml-training", "research", "inference", "batch", "sandbox", "gpu-operator"} == {
+        pod["metadata"]["namespace"] for pod in pods
+    }
+    assert len(pods) == len({(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods})
+
+
+def test_every_process_has_an_owner_but_the_hosts(days: dict[str, list[NodeSnapshot]]) -> None:
+    strangers: dict[str, set[str]] = defaultdict(set)
+    for name, snapshots in days.items():
+        for snapshot in snapshots:
+            assert snapshot.unresolved_allocations == 0
+            strangers[name] |= {p.holder.unit for p in snapshot.processes if not isinstance(p.holder, Owner)}
+
+    assert {
+        "gpu-h100-1": {"nvidia-dcgm.service"},
+        "gpu-l4-1": {"ollama.service"},
+        "gpu-a100-1": set(),
+        "gpu-dra-1": set(),
+    } == strangers
+
+
+def test_memory_adds_up_on_every_gpu_all_the_time(days: dict[str, list[NodeSnapshot]]) -> None:
+    for snapshot in (snapshot for snapshots in days.values() for snapshot in snapshots):
         shown: dict[str, int] = defaultdict(int)
         uses: list[ContainerUse | UnattributedUse] = [*snapshot.containers, *snapshot.unattributed]
         for use in uses:
@@ -125,66 +199,140 @@ def test_memory_adds_up_on_every_gpu_all_the_time(hour: list[NodeSnapshot]) -> N
         assert device == shown, snapshot.taken_at
 
 
-def test_every_process_has_an_owner_but_the_hosts(hour: list[NodeSnapshot]) -> None:
-    for snapshot in hour:
-        strangers = [p.holder for p in snapshot.processes if not isinstance(p.holder, Owner)]
-        assert ["nvidia-dcgm.service"] == [holder.unit for holder in strangers]
-        assert snapshot.unresolved_allocations == 0
+def test_nobody_is_given_more_memory_than_there_is(days: dict[str, list[NodeSnapshot]]) -> None:
+    for snapshots in days.values():
+        for state in (state for snapshot in snapshots for state in snapshot.gpus):
+            for memory in (state.reading.memory, *(mig.memory for mig in state.reading.mig_devices)):
+                assert memory is not None
+                assert memory.free >= 0, state.reading.gpu
 
 
-def test_energy_is_split_among_those_who_ran(hour: list[NodeSnapshot]) -> None:
-    last = hour[-1]
-    trainer = use_of(last, "finetune-x7k2p")
-    device = last.gpus[0].reading.values["gpu_energy_joules_total"][()]
-
-    assert trainer.energy_joules == pytest.approx(device)
-    assert trainer.sm_seconds == pytest.approx(0.9 * HOUR, rel=0.02)
-
-
-def use_of(snapshot: NodeSnapshot, pod: str) -> ContainerUse:
-    (use,) = (use for use in snapshot.containers if use.owner.pod == pod)
-    return use
-
-
-def test_a_notebook_holds_a_gpu_and_leaves_it_idle(hour: list[NodeSnapshot]) -> None:
-    notebook = use_of(hour[-1], "notebook-0")
-
-    assert {"nvidia.com/gpu": 1} == notebook.allocated
-    assert (0.0, 0.0) == (notebook.sm_ratio, notebook.sm_seconds)
-    assert notebook.allocated_seconds["nvidia.com/gpu"] == pytest.approx(HOUR - 1)
-
-
-def test_two_pods_share_a_gpu_and_differ_in_use(hour: list[NodeSnapshot]) -> None:
-    server, reranker = (
-        use_of(hour[-1], pod) for pod in ("llm-server-6d9f7c5b8d-q4zlm", "reranker-5c7b9d6f4f-8vwtx")
-    )
-
-    assert server.gpu == reranker.gpu
-    assert {"nvidia.com/gpu.shared": 1} == server.allocated == reranker.allocated
-    assert (server.sm_seconds or 0.0) > 1.5 * (reranker.sm_seconds or 0.0) > 0.0
-
-
-def test_a_job_comes_and_goes_on_a_mig_device_under_a_new_name_each_time(hour: list[NodeSnapshot]) -> None:
-    evals = {
-        use.owner.pod: use
-        for snapshot in hour
-        for use in snapshot.containers
-        if use.owner.workload == Workload("CronJob", "nightly-eval")
+def test_misuse_is_that_of_the_story_and_no_more(days: dict[str, list[NodeSnapshot]]) -> None:
+    found = {
+        (name, finding.check, finding.owner.workload.name.partition("-")[0] if finding.owner else "")
+        for name, snapshots in days.items()
+        for snapshot in snapshots
+        for finding in snapshot.findings
+        if not finding.check.startswith("rt-idle")
     }
 
-    assert len(evals) == HOUR // 60
-    assert all(use.mig_uuid and use.sm_seconds is None for use in evals.values())
-    assert len([use for use in hour[-1].containers if use.owner.workload.name == "nightly-eval"]) <= 4
+    assert {
+        ("gpu-h100-1", "rt-use-without-request", "miner"),
+        ("gpu-l4-1", "rt-host-process", ""),
+    } == found
 
 
-def test_somebody_uses_a_gpu_without_a_request(hour: list[NodeSnapshot]) -> None:
-    sneaky = [use for snapshot in hour for use in snapshot.containers if use.owner.pod == "sneaky-3"]
+def test_notebooks_that_nobody_uses_are_found_idle(days: dict[str, list[NodeSnapshot]]) -> None:
+    idle = {
+        finding.owner.pod
+        for finding in days["gpu-h100-1"][-1].findings
+        if finding.check == "rt-idle-holding-memory" and finding.owner
+    }
 
-    assert any(use.active and use.memory_used for use in sneaky)
-    assert not any(use.allocated for use in sneaky)
+    assert {"notebook-alice-0", "notebook-bob-0"} == idle
 
 
-def test_an_error_names_who_was_on_the_gpu(hour: list[NodeSnapshot]) -> None:
-    (account,) = hour[-1].xids
+# ---- the stories ----
 
-    assert ["finetune-x7k2p"] == [owner.pod for owner in account.owners]
+
+def test_a_job_comes_and_goes_on_a_mig_device_under_a_new_name_each_time(
+    days: dict[str, list[NodeSnapshot]],
+) -> None:
+    uses = uses_of(days["gpu-a100-1"], "nightly-eval")
+
+    assert len({use.owner.pod for use in uses}) == DAY_SECONDS // 60
+    assert {Workload("CronJob", "nightly-eval", inferred=True)} == {use.owner.workload for use in uses}
+    assert all(use.mig_uuid for use in uses)
+
+
+def test_a_container_that_crashes_is_the_same_pod_with_one_restart_more_each_time() -> None:
+    def crashing(second: float) -> Pod:
+        pods = pods_of(SimulatedCluster(1, Clock()), "gpu-h100-1", START + second)
+        (pod,) = (pod for pod in pods if pod.name.startswith("ablation"))
+        return pod
+
+    running, waiting, again = crashing(5), crashing(30), crashing(50)
+
+    assert running.name == again.name
+    assert [True, False, True] == [pod.ready for pod in (running, waiting, again)]
+    restarts = [pod.containers[0].restarts for pod in (running, waiting, again)]
+    assert [0, 0, 1] == [count - restarts[0] for count in restarts]
+    assert waiting.containers[0].last_terminated is not None
+    assert 139 == waiting.containers[0].last_terminated.exit_code
+
+
+def test_a_job_that_has_ended_lingers_and_holds_nothing() -> None:
+    clock = Clock()
+    cluster = SimulatedCluster(1, clock)
+    clock.now = START + 41
+
+    (pod,) = (pod for pod in pods_of(cluster, "gpu-a100-1", clock.now) if pod.name.startswith("nightly"))
+    held = {each.pod for each in node_of(cluster, "gpu-a100-1").allocations().allocations}
+
+    assert "Succeeded" == pod.phase
+    assert pod.name not in held
+    later = pods_of(cluster, "gpu-a100-1", START + 40 + LINGER_SECONDS)
+    assert pod.name not in {pod.name for pod in later}
+
+
+def test_errors_are_told_once_and_name_who_was_there(days: dict[str, list[NodeSnapshot]]) -> None:
+    accounts = {account.xid: account for account in days["gpu-h100-1"][-1].xids}
+
+    assert {31: 11, 94: 1} == {xid: account.count for xid, account in accounts.items()}
+    assert ["ablation-17"] == [owner.workload.name for owner in accounts[31].owners]
+    assert ["llama-pretrain-worker-0"] == [owner.pod for owner in accounts[94].owners]
+
+
+def test_a_gpu_gets_too_hot_and_slows_down(days: dict[str, list[NodeSnapshot]]) -> None:
+    seconds = {
+        state.reading.gpu.index: state.throttled_seconds.get("hw_thermal_slowdown", 0.0)
+        for state in days["gpu-h100-1"][-1].gpus
+    }
+
+    assert seconds[3] == pytest.approx(1.5 * HOUR_SECONDS, abs=2)
+    assert {0.0} == {value for gpu, value in seconds.items() if gpu != 3}
+
+
+def test_pods_share_a_gpu_and_differ_in_use(days: dict[str, list[NodeSnapshot]]) -> None:
+    by_gpu: dict[int, set[str]] = defaultdict(set)
+    for use in days["gpu-l4-1"][0].containers:
+        by_gpu[use.gpu.index].add(use.owner.workload.name)
+
+    assert {"llm-server", "reranker", "translate"} == by_gpu[0]
+    last = {use.owner.workload.name: use.sm_seconds or 0.0 for use in days["gpu-l4-1"][-1].containers}
+    assert last["llm-server"] > 1.5 * last["reranker"] > 0.0
+
+
+# ---- the API ----
+
+
+def lines(connection: Any, path: str, version: float, count: int) -> list[Any]:
+    query = {"watch": "1", "resourceVersion": repr(version)}
+    with connection.get(path, query, seconds=30.0, quiet=True) as answer:
+        return [json.loads(line) for line, _ in zip(answer.lines(), range(count), strict=False)]
+
+
+def test_a_watch_tells_what_has_changed_since_the_version_that_it_is_given() -> None:
+    clock = Clock(START)
+    connection = SimulatedCluster(1, clock).api.connect()
+    clock.now = START + 41
+
+    events = lines(connection, f"{PODS}", START + 39, 2)
+
+    assert [("MODIFIED", "Succeeded"), ("BOOKMARK", None)] == [
+        (event["type"], event["object"].get("status", {}).get("phase")) for event in events
+    ]
+    assert {repr(clock.now)} == {event["object"]["metadata"]["resourceVersion"] for event in events}
+
+
+def test_hanging_up_ends_a_watch() -> None:
+    connection = SimulatedCluster(1, Clock()).api.connect()
+    connection.hang_up()
+
+    assert [] == lines(connection, PODS, START, 1)
+
+
+def test_what_is_not_served_is_not_found() -> None:
+    with pytest.raises(ApiError, match="not found") as caught:
+        SimulatedCluster(1, Clock()).api.connect().get("/apis/resource.k8s.io/v1beta1/none", {}, seconds=1.0)
+    assert 404 == caught.value.status

@@ -63,8 +63,8 @@ COMMANDS = {
     ),
     "demo": Command(
         "gpuledger.app.demo",
-        "see it work on a simulated node, without GPU or cluster",
-        "Serve the node role over simulated GPUs and pods that come and go.",
+        "see it work on a simulated cluster, without GPU or Kubernetes",
+        "Serve both roles over a simulated cluster, in which pods come and go and a day takes 8 minutes.",
     ),
 }
 

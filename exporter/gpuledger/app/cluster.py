@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from gpuledger.app.audit import read_advisories
@@ -30,7 +30,7 @@ from gpuledger.parse.clusterobjects import CLAIMS, NAMESPACES, QUOTAS, SLICES, W
 from gpuledger.parse.kubelist import ObjectParser
 from gpuledger.sources.clusterwatch import Feed, Kind
 from gpuledger.sources.kubeapi import connect
-from gpuledger.sources.listwatch import DEFAULT_PACE, Pace
+from gpuledger.sources.listwatch import DEFAULT_PACE, ApiConnection, Pace
 
 T = TypeVar("T")
 
@@ -47,17 +47,25 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; 0 on a clean end, 1 when the address can't be listened on."""
     settings = resolve(ClusterSettings, arguments, os.environ)
     set_up_logging(settings.log_level, settings.log_format)
-    checks = chosen_checks(settings.min_severity)
-    intake = PodIntake(checks, read_advisories(), time.time, settings.gpu_resource, settings.shard)
-    judge = Judge(CHECKS, ClusterFacts(), time.time(), settings.min_severity)
-    books = ClusterBooks(intake, judge)
-    loop = ClusterLoop(feeds(settings, books, intake), books, _policy(settings))
-    site = ClusterSite(loop, ClusterPage(loop, intake, series_limit=settings.series_limit))
+    loop, site = wire(settings)
     loop.start()
     try:
         return asyncio.run(serve(Server(site.answer), settings.web_listen_address))
     finally:
         loop.stop()
+
+
+def wire(
+    settings: ClusterSettings, connected: Callable[[], ApiConnection] | None = None
+) -> tuple[ClusterLoop, ClusterSite]:
+    """All of the cluster role but its server; `connected` as in `feeds`."""
+    checks = chosen_checks(settings.min_severity)
+    intake = PodIntake(checks, read_advisories(), time.time, settings.gpu_resource, settings.shard)
+    judge = Judge(CHECKS, ClusterFacts(), time.time(), settings.min_severity)
+    books = ClusterBooks(intake, judge)
+    followed = feeds(settings, books, intake, connected=connected)
+    loop = ClusterLoop(followed, books, _policy(settings))
+    return loop, ClusterSite(loop, ClusterPage(loop, intake, series_limit=settings.series_limit))
 
 
 def chosen_checks(minimum: Severity) -> Sequence[Check]:
@@ -70,13 +78,20 @@ def chosen_checks(minimum: Severity) -> Sequence[Check]:
 
 
 def feeds(
-    settings: ClusterSettings, books: ClusterBooks, intake: PodIntake, pace: Pace = DEFAULT_PACE
+    settings: ClusterSettings,
+    books: ClusterBooks,
+    intake: PodIntake,
+    pace: Pace = DEFAULT_PACE,
+    connected: Callable[[], ApiConnection] | None = None,
 ) -> list[Feed[Any]]:
-    """Every kind of object that is followed, with where it goes; each over a connection of its own."""
+    """Every kind of object that is followed, with where it goes; each over a connection of its own.
+
+    `connected` makes connections to another API than the one that the settings lead to.
+    """
+    connected = connected or (lambda: connect("auto", settings.kubeconfig, settings.kube_context))
 
     def feed(name: str, parser: ObjectParser[Any, T], sink: Any, *paths: str, **query: str) -> Feed[T]:
-        connection = connect("auto", settings.kubeconfig, settings.kube_context)
-        return Feed(connection, Kind(name, paths, parser.parse_list, parser.parse_event, query), sink, pace)
+        return Feed(connected(), Kind(name, paths, parser.parse_list, parser.parse_event, query), sink, pace)
 
     dra = [f"/apis/resource.k8s.io/{version}" for version in DRA_VERSIONS]
     warnings = "type=Warning,involvedObject.kind=Pod"

@@ -1,4 +1,4 @@
-"""`gpuledger demo`: the node role over a simulated node, for whoever has neither GPU nor cluster at hand."""
+"""`gpuledger demo`: both roles over a simulated cluster, for whoever has no GPUs or no Kubernetes at hand."""
 
 from __future__ import annotations
 
@@ -8,69 +8,130 @@ import os
 import sys
 import threading
 import time
+import webbrowser
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from gpuledger.app.bookkeeper import Bookkeeper
+from gpuledger.app.cluster import wire
 from gpuledger.app.config import add_options, resolve
-from gpuledger.app.http import Server
+from gpuledger.app.demosite import DemoSite, Role
+from gpuledger.app.http import Request, Response, Server
 from gpuledger.app.logs import set_up_logging
 from gpuledger.app.loop import NodeLoop, Sources
-from gpuledger.app.settings import DemoSettings, NodeSettings
+from gpuledger.app.settings import ClusterSettings, DemoSettings, NodeSettings
 from gpuledger.app.site import NodeSite, serve
+from gpuledger.audit.check import Severity
 from gpuledger.core.model import XidEvent
-from gpuledger.sources.simulated import SimulatedNode
+from gpuledger.sources.kubeapi import PodSource
+from gpuledger.sources.simulated import SimulatedApi, SimulatedCluster, SimulatedNode
+
+IDLE_SECONDS = 60.0
+"""After three hours of the simulation's day a GPU counts as idle."""
 
 WELCOME = """\
-A simulated GPU node is being watched. Look at
+A simulated cluster of five GPU nodes and some 40 pods is being watched; a day of it takes 8 minutes. Look at
 
-  http://127.0.0.1:{port}/          who is on which GPU (reloads itself)
-  http://127.0.0.1:{port}/metrics   what Prometheus scrapes
+  {url}/                   where everything is
+  {url}/node/gpu-h100-1/   whole GPUs: training, notebooks left idle, a pod that crashes
+  {url}/node/gpu-a100-1/   GPUs divided by MIG
+  {url}/node/gpu-l4-1/     GPUs that pods share, and a process of the host
+  {url}/node/gpu-t4-1/     a node without a driver
+  {url}/cluster/           what there is, who waits for it, and who breaks the rules
+  {url}/targets            all metrics, for Prometheus' http_sd_configs
 
-Try in a second terminal:  curl -s http://127.0.0.1:{port}/metrics | grep container_sm
-A job comes and goes every minute, and every 2.5 minutes a pod uses a GPU that it never asked for.
+A pod uses a GPU that it never asked for. After a minute another GPU gets too hot; after 100 seconds one
+reports a memory error, and is due for a reset.
 Ctrl-C ends it.
 """
+
+Answer = Callable[[Request], Response]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of `gpuledger demo`."""
     add_options(parser, DemoSettings)
+    parser.add_argument(
+        "--no-browser", action="store_true", help="Open no browser, also where there is a display."
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve the simulated node until SIGTERM or SIGINT."""
+    """Serve the simulated cluster until SIGTERM or SIGINT."""
     settings = resolve(DemoSettings, arguments, os.environ)
     set_up_logging(settings.log_level, settings.log_format)
-    simulated = SimulatedNode("gpu-node-1", time.time)
-    xids: deque[XidEvent] = deque()
+    simulated = SimulatedCluster(settings.seed, time.time)
+    url = f"http://127.0.0.1:{settings.port}"
+    with ExitStack() as stack:
+        roles = {
+            f"/node/{node.machine.name}": stack.enter_context(_running_node(node, simulated.api))
+            for node in simulated.nodes
+        }
+        roles["/cluster"] = stack.enter_context(_running_cluster(simulated.api))
+        if not arguments.no_browser and _has_display():
+            stack.enter_context(_browser(url))
+        sys.stderr.write(WELCOME.format(url=url))
+        return asyncio.run(serve(Server(DemoSite(roles).answer), ("127.0.0.1", settings.port), flag="--port"))
+
+
+@contextmanager
+def _running_node(node: SimulatedNode, api: SimulatedApi) -> Iterator[Role]:
+    """The node role of a simulated node."""
+    settings, xids, name = NodeSettings(), deque[XidEvent](), node.machine.name
     sources = Sources(
-        nvml=simulated.nvml,
-        processes=simulated.processes,
-        allocations=simulated.allocations,
-        logs=simulated.logs,
-        pods=simulated,
+        nvml=node.nvml,
+        processes=node.processes,
+        allocations=node.allocations,
+        logs=node.logs,
+        pods=PodSource(api.connect(), name),
         xids=xids,
     )
-    node = NodeSettings()
-    bookkeeper = Bookkeeper(simulated.node, retention=node.retention, process_metrics=node.process_metrics)
-    loop = NodeLoop(sources, bookkeeper, interval=node.interval)
+    bookkeeper = Bookkeeper(name, retention=settings.retention, process_metrics=True, idle_window=IDLE_SECONDS)
+    loop = NodeLoop(sources, bookkeeper, interval=settings.interval)
+    site = NodeSite(name, loop, stall_timeout=settings.stall_timeout, series_limit=settings.series_limit)
     stop = threading.Event()
-    driver = threading.Thread(target=_report_xids, args=(simulated, xids, stop), daemon=True)
+    driver = threading.Thread(target=_report_xids, args=(node, xids, stop), daemon=True)
     loop.start()
     driver.start()
-    sys.stderr.write(WELCOME.format(port=settings.port))
     try:
-        site = NodeSite(simulated.node, loop, stall_timeout=node.stall_timeout, series_limit=node.series_limit)
-        return asyncio.run(serve(Server(site.answer), ("127.0.0.1", settings.port), flag="--port"))
+        yield Role("gpuledger-node", name, site.answer)
     finally:
         stop.set()
         loop.stop()
 
 
-def _report_xids(simulated: SimulatedNode, xids: deque[XidEvent], stop: threading.Event) -> None:
+@contextmanager
+def _running_cluster(api: SimulatedApi) -> Iterator[Role]:
+    """The cluster role."""
+    loop, site = wire(ClusterSettings(min_severity=Severity.INFO), api.connect)
+    loop.start()
+    try:
+        yield Role("gpuledger-cluster", "cluster", site.answer)
+    finally:
+        loop.stop()
+
+
+def _report_xids(node: SimulatedNode, xids: deque[XidEvent], stop: threading.Event) -> None:
     """Hand over errors as they happen, as the driver's event thread does."""
     reported = time.time()
     while not stop.wait(1.0):
         now = time.time()
-        xids.extend(simulated.xids(reported, now))
+        xids.extend(node.xids(reported, now))
         reported = now
+
+
+def _has_display() -> bool:
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+@contextmanager
+def _browser(url: str) -> Iterator[None]:
+    """Opens a browser once the server may be expected to be there, unless it has ended by then."""
+    opening = threading.Timer(1.0, webbrowser.open, (url,))
+    opening.daemon = True
+    opening.start()
+    try:
+        yield
+    finally:
+        opening.cancel()

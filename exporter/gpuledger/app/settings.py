@@ -210,3 +210,10 @@ class DemoSettings(CommonSettings):
         "Port on 127.0.0.1 to serve on.",
         parse=port_number,
     )
+    seed: int = option(
+        "seed",
+        "1",
+        "Number that names, phases and UUIDs of the simulated cluster follow from.",
+        parse=positive_integer,
+        metavar="N",
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from gpuledger.app.http import Request, Response, Server
 from gpuledger.app.loop import NodeLoop
@@ -66,7 +66,7 @@ PAGE_HEADERS: Mapping[str, str] = {
 }
 
 
-def not_found(routes: Mapping[str, object]) -> Response:
+def not_found(routes: Iterable[str]) -> Response:
     """404, with what there is instead."""
     return Response(404, f"not found; there is {', '.join(routes)}\n".encode())
 

@@ -9,14 +9,13 @@ from gpuledger.core.errors import SourceError
 from gpuledger.core.model import NOTHING
 from gpuledger.core.snapshot import SourceHealth
 from gpuledger.sources.kubehttp import ApiError
-from gpuledger.sources.listwatch import DEFAULT_PACE, Collection, ListWatch, Pace, Sink
+from gpuledger.sources.listwatch import DEFAULT_PACE, ApiConnection, Collection, ListWatch, Pace, Sink
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
 
     from gpuledger.parse.kubelist import ObjectList, WatchEvent
-    from gpuledger.sources.kubehttp import Connection
 
 T = TypeVar("T")
 
@@ -43,7 +42,9 @@ class Kind(Generic[T]):
 class Feed(Generic[T]):
     """Keeps `sink` equal to what the cluster has of a kind, over a connection of its own."""
 
-    def __init__(self, connection: Connection, kind: Kind[T], sink: Sink[T], pace: Pace = DEFAULT_PACE) -> None:
+    def __init__(
+        self, connection: ApiConnection, kind: Kind[T], sink: Sink[T], pace: Pace = DEFAULT_PACE
+    ) -> None:
         self.kind = kind
         self._connection = connection
         self._sink = sink

@@ -14,7 +14,7 @@ from gpuledger.core.errors import SourceError
 from gpuledger.core.model import NOTHING, Controller, Pod, PodUid, Workload
 from gpuledger.parse.kubeobjects import parse_job, parse_pod_list, parse_watch_event
 from gpuledger.sources.kubehttp import KEEPALIVE, ApiError, Connection, Endpoint, one_line
-from gpuledger.sources.listwatch import DEFAULT_PACE, Collection, ListWatch, Pace
+from gpuledger.sources.listwatch import DEFAULT_PACE, ApiConnection, Collection, ListWatch, Pace
 
 if TYPE_CHECKING:
     import threading
@@ -59,7 +59,7 @@ class PodSource:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ApiConnection,
         node_name: str,
         *,
         relevant: Callable[[Pod], bool] = lambda pod: bool(pod.requests),
@@ -123,7 +123,7 @@ class _Pods:
 class _Jobs:
     """What the Jobs themselves say about who created them, asked once and remembered while they have pods."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ApiConnection) -> None:
         self._connection = connection
         self._workloads: dict[str, Workload] = {}
         self._asked_at: dict[str, float] = {}

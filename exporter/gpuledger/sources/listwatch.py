@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from gpuledger.core.errors import SourceError
 from gpuledger.core.model import NOTHING
@@ -15,10 +15,9 @@ from gpuledger.core.snapshot import SourceHealth
 from gpuledger.sources.kubehttp import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gpuledger.parse.kubelist import ObjectList, WatchEvent
-    from gpuledger.sources.kubehttp import Connection
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +66,35 @@ class Collection(Generic[T]):
     """Whether even the first list comes in pages: the server's cache would send a whole cluster at once."""
 
 
+class ApiAnswer(Protocol):
+    """An answer on its way, for a `with` and to be read once; reading raises ApiError where it breaks off."""
+
+    def __enter__(self) -> Self:
+        """Itself."""
+
+    def __exit__(self, *_: object) -> None:
+        """Take no more of it."""
+
+    def body(self) -> bytes:
+        """All of it."""
+
+    def lines(self) -> Iterator[bytes]:
+        """Every complete line, as soon as it is there."""
+
+
+class ApiConnection(Protocol):
+    """Whom to ask: kubehttp's Connection, or a cluster that is simulated."""
+
+    def get(self, path: str, query: Mapping[str, str], *, seconds: float, quiet: bool = False) -> ApiAnswer:
+        """Ask for `path`; the answer may take `seconds`. Raises ApiError for what is no success."""
+
+    def renew(self) -> None:
+        """Read the configuration and the credentials again; raises SourceError."""
+
+    def hang_up(self) -> None:
+        """End what is being asked, from another thread, and ask nothing more."""
+
+
 class Sink(Protocol[T_contra]):
     """Where a collection's objects go, always from the thread that runs the watch."""
 
@@ -86,7 +114,7 @@ class ListWatch(Generic[T]):
     Source: Kubernetes API Concepts, "Efficient detection of changes", and client-go's reflector.
     """
 
-    def __init__(self, connection: Connection, collection: Collection[T], sink: Sink[T], pace: Pace) -> None:
+    def __init__(self, connection: ApiConnection, collection: Collection[T], sink: Sink[T], pace: Pace) -> None:
         self._connection = connection
         self._collection = collection
         self._sink = sink
