@@ -67,7 +67,7 @@ def running_rig(new_folder: Callable[[str], Path]) -> Iterator[Rig]:
         demo, cluster = (
             stack.enter_context(_command(new_folder(name), name, *arguments))
             for name, *arguments in (
-                ("demo", f"--port={_free_port()}"),
+                ("demo", f"--port={_free_port()}", "--no-browser"),
                 ("cluster", "--web.listen-address=127.0.0.1:0", flags[1], "--min-severity=info"),
             )
         )
@@ -77,7 +77,9 @@ def running_rig(new_folder: Callable[[str], Path]) -> Iterator[Rig]:
             "demo": demo.address(),
             "cluster": cluster.address(),
         }
-        labelled = {job: _in_cluster(DEMO if job == "demo" else CLUSTER) for job in targets}
+        labelled = {job: _in_cluster(CLUSTER) for job in targets}
+        found = [{"url": f"http://{targets['demo']}/targets", "refresh_interval": "1s"}]
+        labelled["demo"] = {**_in_cluster(DEMO), "static_configs": [], "http_sd_configs": found}
         prometheus = stack.enter_context(
             Prometheus(
                 new_folder("prometheus"),
@@ -86,7 +88,7 @@ def running_rig(new_folder: Callable[[str], Path]) -> Iterator[Rig]:
                 rules=read_rules(new_folder("rules")),
             )
         )
-        for cluster_name, exporters in ((CLUSTER, 3), (DEMO, 1)):
+        for cluster_name, exporters in ((CLUSTER, 3), (DEMO, 5)):
             scraped = f'count(gpuledger_build_info{{cluster="{cluster_name}"}} offset 3s)'
             prometheus.wait_for(f"{scraped} >= {exporters}", timeout=30)
         world.scenario.add_event(world.scenario.gpus[0], CRITICAL_XID)
