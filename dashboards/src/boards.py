@@ -94,9 +94,9 @@ def board(
         build.DashboardLink("GPU dashboards")
         .type(model.DashboardLinkType.DASHBOARDS)
         .tags([TAG])
-        .as_dropdown(True)  # noqa: FBT003 - the SDK's way
-        .include_vars(True)  # noqa: FBT003 - as above
-        .keep_time(True)  # noqa: FBT003 - as above
+        .as_dropdown(as_dropdown=True)
+        .include_vars(include_vars=True)
+        .keep_time(keep_time=True)
         .placement("")
     )
     builder = build.Dashboard(f"GPU / {title}").uid(uid(name)).description(text).tags([TAG]).link(others)

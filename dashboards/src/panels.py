@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from string import ascii_uppercase
 from typing import Any, TypeVar
 
 from grafana_foundation_sdk.builders import bargauge, common, prometheus, stat, statetimeline, table, timeseries
@@ -13,13 +14,19 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from links import Link
-from palette import ELSE, PLAIN, State, Steps
+from palette import PLAIN, State, Steps
 from promql import expand
 
 DATASOURCE = viz.DataSourceRef(type_val="prometheus", uid="${datasource}")
 ABSENT = "n/a"
 FINEST_STEP = "1m"
 """Of what is drawn over time: finer steps cost more than they show."""
+
+DASHED = {
+    "custom.lineStyle": {"fill": "dash", "dash": [6, 6]},
+    "custom.fillOpacity": 0,
+    "custom.stacking": {"mode": "none"},
+}
 
 Panel = stat.Panel | timeseries.Panel | table.Panel | statetimeline.Panel | bargauge.Panel
 AnyPanel = TypeVar("AnyPanel", stat.Panel, timeseries.Panel, table.Panel, statetimeline.Panel, bargauge.Panel)
@@ -64,7 +71,7 @@ def number(  # noqa: PLR0913 - what such a panel has
     if states:
         panel.mappings([_mapping(states)])
     for name, color in (colors or {}).items():
-        panel.override_by_name(name, [_fixed(color)])
+        panel.override_by_name(name, _fixed(color))
     return (
         panel.thresholds(_thresholds(steps))
         .graph_mode(viz.BigValueGraphMode.NONE)
@@ -91,24 +98,18 @@ def graph(
 ) -> timeseries.Panel:
     """Lines over time; `colors` are those of series that are known by name."""
     panel = _panel(timeseries.Panel(), title, text, width, 8).unit(unit).min(0).interval(FINEST_STEP)
-    for ref, line in zip("ABCDEFGH", lines, strict=False):
+    for ref, line in zip(ascii_uppercase, lines, strict=False):
         query = prometheus.Dataquery().ref_id(ref).expr(expand(line.query)).legend_format(line.legend)
         panel.with_target(query.range())
         if line.limit:
-            dashed = {"fill": "dash", "dash": [6, 6]}
-            properties = {
-                "custom.lineStyle": dashed,
-                "custom.fillOpacity": 0,
-                "custom.stacking": {"mode": "none"},
-            }
-            panel.override_by_query(ref, [_property(*item) for item in properties.items()])
+            panel.override_by_query(ref, _properties(DASHED))
     for name, color in (colors or {}).items():
-        panel.override_by_name(name, [_fixed(color)])
+        panel.override_by_name(name, _fixed(color))
     if highest is not None:
         panel.max(highest)
     if stack:
         panel.stacking(common.StackingConfig().mode(viz.StackingMode.NORMAL))
-    legend = common.VizLegendOptions().show_legend(True).display_mode(viz.LegendDisplayMode.TABLE)  # noqa: FBT003 - the SDK's way
+    legend = common.VizLegendOptions().show_legend(show_legend=True).display_mode(viz.LegendDisplayMode.TABLE)
     return (
         panel.fill_opacity(40 if stack else 8)
         .line_width(1)
@@ -132,15 +133,15 @@ def rows(
     `links` are those of a label's cells. Sorted by the column with the heading `sort`, largest first.
     """
     panel = _panel(table.Panel(), title, text, width, 9).unit("short").filterable(filterable=True)
-    for ref, column in zip("ABCDEFGHIJKL", columns, strict=False):
+    for ref, column in zip(ascii_uppercase, columns, strict=False):
         panel.with_target(_now(ref, column.query).format(PromQueryFormat.TABLE))
         value = f"Value #{ref}" if len(columns) > 1 else "Value"
-        panel.override_by_name(value, [_property(*item) for item in _column(column).items()])
+        panel.override_by_name(value, _properties(_column(column)))
     for label, heading in labels.items():
         properties: dict[str, Any] = {"displayName": heading} if heading else {"custom.hidden": True}
         if links and label in links:
             properties["links"] = [{"title": link.title, "url": link.url} for link in links[label]]
-        panel.override_by_name(label, [_property(*item) for item in properties.items()])
+        panel.override_by_name(label, _properties(properties))
     order = {name: index for index, name in enumerate(labels)}
     if len(columns) > 1:
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
@@ -170,7 +171,7 @@ def timeline(
         .line_width(0)
         .fill_opacity(85)
         .per_page(20)
-        .legend(common.VizLegendOptions().show_legend(False))  # noqa: FBT003 - the SDK's way
+        .legend(common.VizLegendOptions().show_legend(show_legend=False))
     )
 
 
@@ -233,9 +234,9 @@ def _thresholds(steps: Steps) -> build.ThresholdsConfig:
     return build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(found)
 
 
-def _fixed(color: str = ELSE) -> model.DynamicConfigValue:
-    return _property("color", {"mode": "fixed", "fixedColor": color})
+def _fixed(color: str) -> list[model.DynamicConfigValue]:
+    return _properties({"color": {"mode": "fixed", "fixedColor": color}})
 
 
-def _property(name: str, value: object) -> model.DynamicConfigValue:
-    return model.DynamicConfigValue(id_val=name, value=value)
+def _properties(values: Mapping[str, object]) -> list[model.DynamicConfigValue]:
+    return [model.DynamicConfigValue(id_val=name, value=value) for name, value in values.items()]
