@@ -267,6 +267,20 @@ def test_a_pod_that_is_gone_is_gone_from_the_next_page(server: ApiServer, view: 
     assert 0 == shown(seen).value("node_resource_requested", node="node1", resource=GPU)
 
 
+def test_a_new_list_leaves_no_gap(server: ApiServer, view: View) -> None:
+    for number in range(50):
+        server.add(pod(f"p-{number}", 1, "node1"))
+    seen = view()
+    for _ in range(3):
+        lists = len(server.lists())
+        server.add(pod("news", 0, "node1"))
+        server.compact()
+        server.cut()
+        while len(server.lists()) == lists:
+            assert 50 == len(shown(seen).series("pod_info"))
+    assert 50 == len(shown(seen).series("pod_info"))
+
+
 def test_what_is_known_outlives_the_api(server: ApiServer, view: View) -> None:
     server.add(pod("runs", 1, "node1"))
     seen = view()
