@@ -154,7 +154,7 @@ def test_a_kubeconfig_that_is_no_good_is_told_in_one_line(
 
 @pytest.mark.parametrize("mode", ["auto", "kubeconfig"])
 def test_without_a_kubeconfig_the_error_says_how_to_name_one(home: Path, mode: str) -> None:
-    message = f"no kubeconfig at {home}/.kube/config; name one with --kubeconfig, or use --kube=off"
+    message = f"no kubeconfig at {home}/.kube/config; name one with --kubeconfig"
     with pytest.raises(SourceError, match=f"^{message}$"):
         connect(mode, service_account=home / "none")
 
@@ -171,7 +171,7 @@ def test_an_incomplete_service_account_is_told_with_what_is_missing(
         named = str(account / missing)
     with pytest.raises(SourceError) as raised:
         connect("in-cluster", service_account=account)
-    advice = "let the pod mount its token, or use --kube=off"
+    advice = "let the pod mount its token"
     assert f"no service account: there is no {named}; {advice}" == str(raised.value)
 
 

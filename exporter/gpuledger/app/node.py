@@ -87,6 +87,6 @@ def _pods(settings: NodeSettings, node: str) -> Pods | None:
     except SourceError as error:
         if settings.kube != "auto":
             raise
-        log.warning("kube: %s", error)
+        log.warning("kube: %s, or use --kube=off", error)
         return None
     return PodSource(connection, node)

@@ -182,8 +182,7 @@ def _service_account_endpoint(folder: Path) -> Endpoint:
         missing.append("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT")
     if missing:
         raise SourceError(
-            f"no service account: there is no {' and no '.join(missing)}; let the pod mount its token, or use "
-            "--kube=off"
+            f"no service account: there is no {' and no '.join(missing)}; let the pod mount its token"
         )
 
     def headers() -> dict[str, str]:
@@ -211,7 +210,7 @@ def _kubeconfig_endpoint(paths: str, context: str) -> Endpoint:
     from yaml import YAMLError  # noqa: PLC0415 - as above
 
     if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
-        raise SourceError(f"no kubeconfig at {paths}; name one with --kubeconfig, or use --kube=off")
+        raise SourceError(f"no kubeconfig at {paths}; name one with --kubeconfig")
     configuration = Configuration()
     try:
         load_kube_config(paths, context or None, configuration, persist_config=False)
