@@ -105,7 +105,6 @@ NODE_ROW = row(
         {
             "node": "Node",
             "product": "Product",
-            "cards": "Cards",
             "sharing": "Sharing",
             "mig_strategy": "MIG strategy",
             "ready": "Ready",
@@ -113,9 +112,9 @@ NODE_ROW = row(
         },
         Column(
             "",
-            "max by (node, product, cards, sharing, mig_strategy, ready, schedulable) "
-            "(gpuledger_node_info{NODE})",
+            "max by (node, product, sharing, mig_strategy, ready, schedulable) (gpuledger_node_info{NODE})",
         ),
+        Column("Cards", "max by (node, product) (gpuledger_node_cards{NODE})"),
         links={"node": [EXPORTER]},
         width=12,
     ),
@@ -202,15 +201,18 @@ WORK = row(
     ),
     graph(
         "Memory",
-        "GPU memory in use, and what there is.",
+        "GPU memory in use, what the driver keeps for itself beside, and what there is.",
         Line(gpu("gpu_memory_used_bytes"), "GPU {{gpu}}"),
+        Line(gpu("gpu_memory_reserved_bytes"), "GPU {{gpu}} reserved"),
         Line("max(gpuledger_gpu_memory_total_bytes{GPU})", "largest GPU", limit=True),
         unit="bytes",
     ),
     graph(
         "SM activity and tensor cores",
-        "Share of the multiprocessors at work, of warps resident, and of time in which tensor cores ran; "
-        "Hopper and newer. Well below utilisation: small batches, or waiting for data.",
+        "Share of time in which the engine was busy, of multiprocessors at work, of warps resident, and of "
+        "time in which tensor cores ran; Hopper and newer. Well below utilisation: small batches, or waiting "
+        "for data.",
+        Line(gpu("gpu_graphics_active_ratio"), "GPU {{gpu}} engine"),
         Line(gpu("gpu_sm_active_ratio"), "GPU {{gpu}} SM active"),
         Line(gpu("gpu_sm_occupancy_ratio"), "GPU {{gpu}} occupancy"),
         Line(gpu("gpu_tensor_active_ratio"), "GPU {{gpu}} tensor"),
@@ -236,11 +238,17 @@ WORK = row(
     ),
     graph(
         "SM time by pod",
-        "GPUs' worth of time in which kernels of each pod ran; the ten largest.",
+        "GPUs' worth of time in which kernels of each pod ran, the ten largest; and of processes that are no "
+        "pod's.",
         Line(
             "topk(10, sum by (namespace, pod) (max by (gpu_uuid, namespace, pod, container) "
             "(rate(gpuledger_container_sm_busy_seconds_total{GPU}[$__rate_interval]))))",
             "{{namespace}}/{{pod}}",
+        ),
+        Line(
+            "sum by (reason) (max by (gpu_uuid, reason, unit) "
+            "(rate(gpuledger_unattributed_sm_busy_seconds_total{GPU}[$__rate_interval])))",
+            "no pod: {{reason}}",
         ),
         stack=True,
     ),

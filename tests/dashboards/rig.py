@@ -158,7 +158,12 @@ def _populate(world: World) -> None:
     snoop = world.admit(daemon_set("snoop"), namespace="monitoring", container="agent")
     world.run(snoop, gpus[0], memory=300 * MIB, sm=1)
     world.run_outside(
-        cgroups.systemd_service("ollama"), gpus[2], reason="host", unit="ollama.service", memory=2_000 * MIB
+        cgroups.systemd_service("ollama"),
+        gpus[2],
+        reason="host",
+        unit="ollama.service",
+        memory=2_000 * MIB,
+        sm=8,
     )
     world.publish()
 

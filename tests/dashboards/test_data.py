@@ -114,7 +114,7 @@ NOT_IN_DEMO = {
     *("gpuledger-gpu-GPUs", "gpuledger-gpu-SM activity and tensor cores", "gpuledger-gpu-Memory bandwidth"),
     *("gpuledger-gpu-Video engines", "gpuledger-gpu-Fans", "gpuledger-gpu-Memory health"),
     *("gpuledger-gpu-PCIe traffic", "gpuledger-gpu-NVLink traffic", "gpuledger-gpu-Link errors"),
-    "gpuledger-gpu-MIG devices",
+    *("gpuledger-gpu-MIG devices", "gpuledger-gpu-Memory"),
     # what nothing in the simulated cluster makes happen
     *("gpuledger-fleet-Nodes unwatched", "gpuledger-exporter-Series left out"),
     *("gpuledger-exporter-Readings dropped", "gpuledger-exporter-What was thrown away"),

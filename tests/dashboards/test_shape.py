@@ -13,9 +13,10 @@ import pytest
 
 from dashboards.linter import selected
 from dashboards.reading import DASHBOARDS, FOLDER, PANELS, QUERIES, Dashboard, Panel, Query, fill
+from gpuledger.metrics import catalog
 from rules.test_lint import series
 from tools.promql import TARGET, Linter
-from tools.rulefiles import ALERTS
+from tools.rulefiles import ALERTS, RECORDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -162,6 +163,21 @@ def test_a_query_reads_no_more_than_it_must(query: Query) -> None:
     assert not re.search(r"\[\$__range\]", query.expr) or query.place.startswith(OF_ONE_THING)
     for found in selected(query.expr):
         assert found.range is None or found.range <= 3600 or query.instant
+
+
+def test_every_metric_is_on_some_dashboard() -> None:
+    """But for what is the rest of others that are."""
+    recorded = {rule.name: rule.expr for rule in RECORDINGS}
+    queries = [query.expr for query in QUERIES]
+    shown = {found.metric for query in queries for found in selected(query)}
+    for name in shown & recorded.keys():
+        shown |= {found.metric for found in selected(recorded[name])}
+    rest = {
+        *("gpuledger_gpu_memory_free_bytes", "gpuledger_mig_memory_free_bytes"),
+        "gpuledger_mig_memory_reserved_bytes",
+    }
+
+    assert rest == {spec.full_name for spec in catalog.SPECS} - shown
 
 
 def known() -> Mapping[str, frozenset[str]]:
