@@ -88,9 +88,8 @@ def target_promql(query: Query) -> bool:
 
 
 def target_rate_interval(query: Query) -> bool:
-    """Rates over time take Grafana's interval; a fixed one is for a value of now."""
     rates = (found.range for found in selected(query.expr) if found.called in RATES)
-    return query.instant or all(length == RATE_INTERVAL_S for length in rates)
+    return all(length == RATE_INTERVAL_S for length in rates)
 
 
 def target_counter_agg(query: Query) -> bool:
