@@ -39,8 +39,8 @@ def pods(scope: str) -> table.Panel:
     return rows(
         "Pods",
         f"The {_NEWEST} newest pods that use, hold or ask for a GPU, as kubectl get pods shows them, with the "
-        "GPUs that "
-        "they hold, the share of SM time and the GPU memory that they use, each summed over their GPUs.",
+        "GPUs that they hold, the share of SM time and the GPU memory that they use, each summed over their "
+        "GPUs.",
         {
             "namespace": "Namespace",
             "pod": "Pod",
