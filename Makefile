@@ -38,6 +38,7 @@ lint: .venv/.stamp ## Format, ruff, mypy, import contracts, generated files in s
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m gpuledger.metrics.docs --check docs/metrics.md
 	$(BIN)/python rules/generate.py --check
+	$(BIN)/python dashboards/src/generate.py --check
 
 .PHONY: format
 format: .venv/.stamp ## Format the code and fix what ruff can fix.
@@ -49,6 +50,10 @@ docs: .venv/.stamp ## Write the generated pages anew.
 	$(BIN)/python -m gpuledger.metrics.docs docs/metrics.md
 	$(BIN)/python -m gpuledger.audit.docs > docs/checks.md
 	$(BIN)/python rules/generate.py
+
+.PHONY: dashboards
+dashboards: .venv/.stamp ## Write the Grafana dashboards' JSON anew from dashboards/src.
+	$(BIN)/python dashboards/src/generate.py
 
 .PHONY: lock
 lock: .venv/.stamp ## Resolve the dependencies anew and lock them with hashes (needs uv).
