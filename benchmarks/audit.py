@@ -53,13 +53,13 @@ def main() -> int:
         write_dump(whole, args.pods, args.gpu_share)
         write_dump(tenth, args.pods // 10, args.gpu_share)
         say(f"{args.pods:,} pods, {args.gpu_share:.0%} with GPUs, {whole.stat().st_size / 1e6:,.0f} MB")
-        sides = {
+        sides: dict[str, tuple[str, Path] | tuple[str, Path, str]] = {
             "old rules": (OLD, whole),
             "audit --classic": (NEW, whole, "--classic"),
             "audit": (NEW, whole),
             "audit, a tenth": (NEW, tenth),
         }
-        runs = [{label: measure(*side) for label, side in sides.items()} for _ in range(args.runs)]
+        runs = [{label: measure(side[0], *side[1:]) for label, side in sides.items()} for _ in range(args.runs)]
     best = {label: min((run[label] for run in runs), key=lambda cost: cost.cpu) for label in sides}
     for label, cost in best.items():
         say(f"{label:<16} {cost.cpu:7.2f} s CPU {cost.wall:7.2f} s {cost.memory:8.0f} MiB")
@@ -86,7 +86,7 @@ def measure(code: str, *arguments: str | Path) -> Cost:
 def write_dump(path: Path, pods: int, gpu_share: float) -> None:
     """A dump of so many pods, always the same."""
     items = json.loads(CAPTURE.read_text())["items"]
-    with_gpu, without = [], []
+    with_gpu, without = list[str](), list[str]()
     for item in items:
         text = json.dumps(item, indent=4).replace("\n", "\n        ")
         marked = text.replace(item["metadata"]["uid"], "@UID@").replace(item["metadata"]["name"], "@NAME@")

@@ -103,7 +103,7 @@ def test_a_process_that_starts_between_cycles_is_booked_from_the_last_reading() 
 
     metered = cycle(meter, 1.0, processes=(ProcessSample(9, START + 0.9, 0.5),))
 
-    assert metered.sm_seconds == {9: pytest.approx(0.45)}
+    assert pytest.approx({9: 0.45}) == metered.sm_seconds
 
 
 def test_a_process_without_a_new_sample_keeps_its_ratio_for_two_periods_and_is_idle_then() -> None:
