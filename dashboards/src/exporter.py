@@ -91,9 +91,14 @@ SOURCE = row(
     ),
     graph(
         "Failures by source",
-        "Failed attempts a minute to read a source, over all exporters.",
+        "Failed attempts a minute to read a source, and objects of the API that could not be read, over all "
+        "exporters.",
         Line(
             "sum by (source) (rate(gpuledger_source_failures_total{NODE}[$__rate_interval])) * 60", "{{source}}"
+        ),
+        Line(
+            "sum by (source) (rate(gpuledger_source_malformed_objects_total{NODE}[$__rate_interval])) * 60",
+            "{{source}} objects",
         ),
         unit="cpm",
         stack=True,

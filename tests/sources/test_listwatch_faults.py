@@ -124,7 +124,7 @@ def test_a_malformed_pod_costs_only_itself(server: ApiServer, connection: Connec
         server.add({**pod("c"), "spec": {"nodeName": NODE, "containers": 5}})
         server.add(pod("d"))
         eventually({"a", "d"}, lambda: names(source))
-        assert (2, 0) == (source.malformed(), source.health().failures)
+        assert (2, 0) == (source.health().malformed, source.health().failures)
 
 
 @pytest.mark.parametrize("where", [a_list, a_watch])

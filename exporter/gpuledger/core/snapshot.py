@@ -131,4 +131,6 @@ class SourceHealth:
     last_success: float | None = None
     duration_seconds: float | None = None
     failures: int = 0
+    malformed: int | None = None
+    """Objects left out since the start for want of their kind's shape; None where a source has no objects."""
     error: str = ""

@@ -57,6 +57,7 @@ def render_sources(node: str, sources: Iterable[SourceHealth]) -> Iterator[Famil
         add(rows, "source_last_success_timestamp_seconds", labels, source.last_success)
         add(rows, "source_duration_seconds", labels, source.duration_seconds)
         add(rows, "source_failures_total", labels, source.failures)
+        add(rows, "source_malformed_objects_total", labels, source.malformed)
     return _families(rows)
 
 

@@ -64,7 +64,7 @@ class Feed(Generic[T]):
     def health(self) -> SourceHealth | None:
         """How the API answers; None where it does not have the kind."""
         if self._watch is not None:
-            return replace(self._watch.health, name=self.kind.name)
+            return replace(self._watch.health, name=self.kind.name, malformed=self._watch.malformed)
         return self._probe if self._probe.error or len(self.kind.paths) == 1 else None
 
     @property

@@ -81,11 +81,7 @@ class PodSource:
 
     def health(self) -> SourceHealth:
         """How the API answers; `last_success` is the last list, event or bookmark."""
-        return self._feed.health
-
-    def malformed(self) -> int:
-        """Pods left out since the start, because they don't have a pod's shape."""
-        return self._feed.malformed
+        return replace(self._feed.health, malformed=self._feed.malformed)
 
 
 class _Pods:

@@ -17,6 +17,11 @@ SELF = (
     gauge("source_last_success_timestamp_seconds", SOURCE, "Unix time at which the source last answered."),
     gauge("source_duration_seconds", SOURCE, "Seconds that the source's last answer took."),
     counter("source_failures_total", SOURCE, "Failed attempts to read the source."),
+    counter(
+        "source_malformed_objects_total",
+        SOURCE,
+        "Objects of the API left out because they don't have the shape of their kind.",
+    ),
     gauge(
         "attribution_processes",
         ("node", "result"),
