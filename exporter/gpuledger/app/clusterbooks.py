@@ -5,18 +5,18 @@ Watches write, each from its thread, and scrapes read. What is written once is k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
 
 from gpuledger.app.auditbook import AuditBook, Key
-from gpuledger.app.devicebook import DeviceBook
+from gpuledger.app.devicebook import DeviceBook, PoolStock
 from gpuledger.app.mirror import Mirror
 from gpuledger.app.podintake import PodIntake, PodRecord, Queued
 from gpuledger.app.stockbook import StockBook
 from gpuledger.app.warningbook import WARNINGS_KEPT, WarningBook
 from gpuledger.audit.facts import ClusterFacts
-from gpuledger.audit.inventory import InventoryBook
+from gpuledger.audit.inventory import InventoryBook, QuotaInventory
 from gpuledger.audit.policy import Policy
 from gpuledger.audit.posture import Posture
 from gpuledger.audit.verdict import Judge
@@ -48,10 +48,12 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The nodes with GPUs, the pods that wait for one, and how many pods of a workload break a rule."""
+    """Nodes with GPUs, devices by claim, who waits, quotas, and how many pods of a workload break a rule."""
 
     stocks: tuple[tuple[Node, NodeStock], ...]
+    pools: tuple[PoolStock, ...]
     queued: tuple[Queued, ...]
+    quotas: tuple[QuotaInventory, ...]
     affected: Mapping[Key, int]
 
 
@@ -99,7 +101,9 @@ class ClusterBooks:
         with self._lock:
             return Overview(
                 stocks=tuple(self._stock.stocks()),
+                pools=tuple(self._devices.stocks()),
                 queued=tuple(pod.queued for pod in self.pods.objects.values() if pod.queued is not None),
+                quotas=tuple(self._amounts(self.quotas.objects.values())),
                 affected=self._audit.affected(),
             )
 
@@ -158,10 +162,18 @@ class ClusterBooks:
         if new is None or not self._intake.shard.owns(uid):
             self._quota_series.remove(uid)
             return
-        book = InventoryBook(also=self._intake.also)
-        book.add_quota(new)
-        amounts = [(each.namespace, each.quota, each.resource, each.hard, each.used) for each in book.quotas()]
+        amounts = [
+            (each.namespace, each.quota, each.resource, each.hard, each.used) for each in self._amounts([new])
+        ]
         self._quota_series.put(uid, quota_rows(amounts))
+
+    def _amounts(self, quotas: Iterable[ResourceQuota]) -> Iterator[QuotaInventory]:
+        """What those quotas that are this shard's say of GPUs."""
+        book = InventoryBook(also=self._intake.also)
+        for quota in quotas:
+            if self._intake.shard.owns(quota.metadata.uid):
+                book.add_quota(quota)
+        return book.quotas()
 
     def _claim(self, uid: str, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         self._devices.change_claim(uid, old, new)

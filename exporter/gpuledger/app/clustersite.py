@@ -7,8 +7,9 @@ import time
 from gpuledger.app.clusterloop import ClusterLoop
 from gpuledger.app.clusterpage import ClusterPage
 from gpuledger.app.http import Request, Response
-from gpuledger.app.overview import render_overview
-from gpuledger.app.site import PAGE_HEADERS, not_found
+from gpuledger.app.pages import markup
+from gpuledger.app.pages.cluster import render_cluster_page
+from gpuledger.app.site import not_found
 
 
 class ClusterSite:
@@ -31,8 +32,7 @@ class ClusterSite:
 
     def _page(self) -> Response:
         overview = self._loop.books.overview() if self._loop.ready else None
-        page = render_overview(overview, self._loop.health(), time.time())
-        return Response(200, page.encode(errors="replace"), "text/html; charset=utf-8", PAGE_HEADERS)
+        return markup.answer(render_cluster_page(overview, self._loop.health(), time.time()))
 
     def _healthz(self) -> Response:
         """Fails only for what a restart cures; an API that is away is no reason to be killed."""

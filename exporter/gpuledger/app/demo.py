@@ -72,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.no_browser and _has_display():
             stack.enter_context(_browser(url))
         sys.stderr.write(WELCOME.format(url=url))
-        return asyncio.run(serve(Server(DemoSite(roles).answer), ("127.0.0.1", settings.port), flag="--port"))
+        site = DemoSite(roles, simulated.hour)
+        return asyncio.run(serve(Server(site.answer), ("127.0.0.1", settings.port), flag="--port"))
 
 
 @contextmanager
@@ -95,7 +96,7 @@ def _running_node(node: SimulatedNode, api: SimulatedApi) -> Iterator[Role]:
     loop.start()
     driver.start()
     try:
-        yield Role("gpuledger-node", name, site.answer)
+        yield Role("gpuledger-node", name, site.answer, loop.snapshot)
     finally:
         stop.set()
         loop.stop()

@@ -7,7 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gpuledger.app.http import Request, Response
+from gpuledger.app.pages import markup
+from gpuledger.app.pages.demo import render_demo_page
 from gpuledger.app.site import not_found
+from gpuledger.core.snapshot import NodeSnapshot
+from gpuledger.sources.simulated import DAY_SECONDS
 
 _READY = 200
 
@@ -19,13 +23,16 @@ class Role:
     job: str
     instance: str
     answer: Callable[[Request], Response]
+    snapshot: Callable[[], NodeSnapshot | None] | None = None
+    """What a node shows; None for the cluster role."""
 
 
 class DemoSite:
-    """Dispatches on the beginning of the path; `roles` stand by theirs."""
+    """Dispatches on the beginning of the path; `roles` stand by theirs. `hour` is that of the simulated day."""
 
-    def __init__(self, roles: Mapping[str, Role]) -> None:
+    def __init__(self, roles: Mapping[str, Role], hour: Callable[[], float]) -> None:
         self._roles = roles
+        self._hour = hour
 
     def answer(self, request: Request) -> Response:
         """The answer to any request."""
@@ -40,8 +47,11 @@ class DemoSite:
         return not_found((*own, *(f"{prefix}/" for prefix in self._roles)))
 
     def _overview(self) -> Response:
-        links = "".join(f'<li><a href="{prefix}/">{prefix}</a></li>' for prefix in self._roles)
-        return Response(200, f"<!doctype html><ul>{links}</ul>".encode(), "text/html; charset=utf-8")
+        nodes = {f"{path}/": role.snapshot() for path, role in self._roles.items() if role.snapshot}
+        (cluster,) = (f"{path}/" for path, role in self._roles.items() if not role.snapshot)
+        hours, minutes = divmod(int(self._hour() * 60), 60)
+        note = f"It is {hours:02}:{minutes:02} there; a day takes {DAY_SECONDS / 60:.0f} minutes."
+        return markup.answer(render_demo_page(nodes, cluster, note))
 
     def _targets(self, request: Request) -> Response:
         """Where the roles' metrics are, in the form of Prometheus' HTTP service discovery."""

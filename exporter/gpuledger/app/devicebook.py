@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpuledger.audit.claims import ClaimBook
 from gpuledger.core.inventory import Device, Pool, PoolSlice, pools_of
@@ -12,6 +14,17 @@ from gpuledger.metrics.render import Rows
 from gpuledger.metrics.render_cluster import CLAIM_SPECS, POOL_SPECS, claim_rows, pool_rows
 from gpuledger.parse.clusterobjects import Slice
 from gpuledger.parse.manifests import ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStock:
+    """A pool of devices: on which nodes, how many there are, and how many are held."""
+
+    driver: str
+    pool: str
+    nodes: tuple[str, ...]
+    devices: int
+    allocated: int
 
 
 class DeviceBook:
@@ -64,6 +77,14 @@ class DeviceBook:
             if self._shard.owns(key):
                 rows = pool_rows(pool, pools.get(pool, ()), len(self._holders.get(pool, ())))
                 self._pool_series.put(key, rows)
+
+    def stocks(self) -> Iterator[PoolStock]:
+        """The pools that are this shard's, and what is held of them."""
+        for pool, parts in pools_of(self._slices.values()).items():
+            if self._shard.owns("/".join(pool)):
+                devices = sum(len(part.devices) for part in parts)
+                nodes = tuple(sorted({part.node for part in parts if part.node}))
+                yield PoolStock(*pool, nodes, devices, len(self._holders.get(pool, ())))
 
     def columns(self) -> list[Column]:
         """The families of pools and claims."""

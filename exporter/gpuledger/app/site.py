@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from gpuledger.app.http import Request, Response, Server
 from gpuledger.app.loop import NodeLoop
-from gpuledger.app.page import render_page
+from gpuledger.app.pages import markup
+from gpuledger.app.pages.node import render_node_page
 from gpuledger.app.scrape import MetricsPage
 
 log = logging.getLogger(__name__)
@@ -46,8 +47,7 @@ class NodeSite:
         return route() if route is not None else not_found(routes)
 
     def _page(self) -> Response:
-        page = render_page(self._node, self._loop.snapshot(), self._loop.health())
-        return Response(200, page.encode(errors="replace"), "text/html; charset=utf-8", PAGE_HEADERS)
+        return markup.answer(render_node_page(self._node, self._loop.snapshot(), self._loop.health()))
 
     def _healthz(self) -> Response:
         """Fails only for what a restart cures; a missing driver or API is no reason to be killed."""
@@ -58,12 +58,6 @@ class NodeSite:
         if self._loop.snapshot() is None:
             return Response(503, b"no cycle has been completed lately\n")
         return Response(200, b"ready\n")
-
-
-PAGE_HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
-    "Referrer-Policy": "no-referrer",
-}
 
 
 def not_found(routes: Iterable[str]) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuledger.sources.simulated.api import SimulatedApi
 from gpuledger.sources.simulated.cluster import SimulatedCluster
+from gpuledger.sources.simulated.day import DAY_SECONDS
 from gpuledger.sources.simulated.node import SimulatedNode
 
-__all__ = ["SimulatedApi", "SimulatedCluster", "SimulatedNode"]
+__all__ = ["DAY_SECONDS", "SimulatedApi", "SimulatedCluster", "SimulatedNode"]
