@@ -71,7 +71,7 @@ class _Stream(Generic[T]):
 
     def _next(self, kind: str) -> Iterator[T | Malformed]:
         """Decode what stands at the window's start: several objects, or the items of one, or one."""
-        if batch := self._batch(kind):
+        if (batch := self._batch(kind)) is not None:
             yield from batch
         elif kind or self._byte(0) == b"{":
             if not kind and (found := self._find_items()) is not None:
@@ -150,15 +150,15 @@ class _Stream(Generic[T]):
 
     # ---- objects ----
 
-    def _batch(self, kind: str) -> Sequence[T]:
-        """The objects up to the last gap in the window, decoded in one go; none if that can't be done."""
+    def _batch(self, kind: str) -> Sequence[T] | None:
+        """What the objects up to the last gap in the window give, decoded in one go; None if that can't be done."""
         if b"\n" not in self._gap:
-            return ()
+            return None
         stop = self._data.rfind(self._gap, self._base)
         if stop < 0 and self._fill():
             stop = self._data.rfind(self._gap)
         if stop < 0:
-            return ()
+            return None
         array = b"".join((b"[", memoryview(self._data)[self._base : stop + 1], b"]"))
         if b"," not in self._gap:
             array = array.replace(self._gap, b"},{")
@@ -166,7 +166,7 @@ class _Stream(Generic[T]):
             values = self._decode(array, kind)
         except (ValueError, msgspec.DecodeError):
             self._gap = b""  # the guess or an object is wrong: one by one will tell which
-            return ()
+            return None
         self._objects += len(values)
         self._advance(stop + 1 - self._base)
         return values
