@@ -73,6 +73,34 @@ SHAPES = {
     "braces in strings": json.dumps(
         _list([{**pod, "metadata": {**pod["metadata"], "annotations": {"x": '}\n},{"[\\"'}}} for pod in PODS])
     ),
+    "other kinds between": json.dumps(
+        _list([PODS[0], *[{"kind": "Service", "spec": {}}] * 9, *PODS[1:]]), indent=4
+    ),
+    "sorted keys, items without kind": json.dumps(
+        {
+            "apiVersion": "v1",
+            "items": [{k: pod[k] for k in ("metadata", "spec")} for pod in PODS],
+            "kind": "PodList",
+        },
+        indent=2,
+    ),
+    "items twice": json.dumps(_list(PODS[:2]))[:-1] + f', "items": [{json.dumps(PODS[2])}]}}',
+    "items that are null first": json.dumps({"kind": "List", "items": None})[:-1]
+    + f', "items": {json.dumps(PODS)}}}',
+    "a pod with items": json.dumps({"items": [], **PODS[0]})
+    + json.dumps({**PODS[1], "items": []}, indent=1)
+    + json.dumps({"items": [{"kind": "Service"}], **PODS[2]}, indent=4),
+    "a pod that was called a list before": json.dumps({"kind": "List", "items": PODS[:2]})[:-1]
+    + f", {json.dumps(PODS[2])[1:]}",
+    "an array": json.dumps(PODS, indent=1),
+    "an array in YAML": "\n".join(f"- {json.dumps(pod)}" for pod in PODS),
+    "JSON as YAML documents": "\n---\n".join(json.dumps(pod, indent=1) for pod in PODS),
+    "JSON, then YAML": f"{json.dumps(PODS[0])}\n---\n"
+    "kind: List\nitems:\n" + "\n".join(f"- {json.dumps(pod)}" for pod in PODS[1:]),
+    "null documents": "---\nnull\n---\n" + "\n---\n~\n---\n".join(map(json.dumps, PODS)),
+    "flow style": "\n---\n".join(
+        f"{{kind: Pod, metadata: {{name: {name}}}, spec: {{containers: [{{name: x}}]}}}}" for name in "abc"
+    ),
     "YAML documents": "---\n" + "\n---\n".join(json.dumps(pod, indent=1) for pod in PODS),
     "YAML with comments and empty documents": "# all\n---\n# none\n---\n"
     + "\n--- # next\n".join(map(json.dumps, PODS)),
@@ -100,6 +128,19 @@ MALFORMED = {
     "kind is a number": json.dumps(_list([PODS[0], {"kind": 1}, PODS[2]])),
     "item is not JSON": f'{{"items": [{json.dumps(PODS[0])}, {{"kind": Pod}}, {json.dumps(PODS[2])}]}}',
     "quantity is a list": json.dumps(_list([PODS[0], _pod("x", overhead={"cpu": [1]}), PODS[2]])),
+    "item of a YAML list": f"kind: List\nitems:\n- {FIRST}\n- 1\n- {LAST}\n",
+    "item of a list whose kind comes last": json.dumps(
+        {"items": [{"spec": PODS[0]["spec"], "metadata": {"name": "a"}}, {}, PODS[2]], "kind": "PodList"}
+    ),
+    "custom object that asks for a GPU nobody knows where": json.dumps(
+        _list(
+            [
+                PODS[0],
+                {"kind": "X", "spec": {"model": {"resources": {"limits": {"nvidia.com/gpu": 1}}}}},
+                PODS[2],
+            ]
+        )
+    ),
     "line is cut off": f'{json.dumps(PODS[0])}\n{{"kind": "Pod", "metadata": {{"na\n{json.dumps(PODS[2])}\n',
     "line is not JSON": f"{json.dumps(PODS[0])}\n{{kind: Pod}}\n{json.dumps(PODS[2])}\n",
     "document is not YAML": f"---\n{json.dumps(PODS[0])}\n---\n[1,\n---\n{json.dumps(PODS[2])}\n",
@@ -128,6 +169,12 @@ UNREADABLE = {
     "a list": b"[]",
     "a number": b"1",
     "an empty object": b"{}",
+    "an error of the API": b'{"kind": "Status", "status": "Failure", "message": "forbidden", "code": 403}',
+    "a list of no items": b'{"kind": "PodList", "items": null}',
+    "a list without items": b'{"kind": "List"}',
+    "a table": b'{"kind": "Table", "rows": []}',
+    "null": b"null",
+    "an event of a watch": b'{"type": "ADDED", "object": {"kind": "Pod"}}',
     "a cut list": json.dumps(_list(PODS)).encode()[:-40],
     "a cut list as kubectl prints it": json.dumps(_list(PODS), indent=4).encode()[:-40],
     "a list and a word": json.dumps(_list(PODS)).encode() + b" x",
@@ -234,6 +281,11 @@ WORKLOADS = {
         {"leaderWorkerTemplate": {"leaderTemplate": TEMPLATE, "workerTemplate": TEMPLATE}},
         ["spec.leaderWorkerTemplate.leaderTemplate.spec", "spec.leaderWorkerTemplate.workerTemplate.spec"],
     ),
+    "InferenceService": ({"predictor": {"minReplicas": 1, **PODS[0]["spec"]}}, ["spec.predictor"]),
+    "Workflow": (
+        {"templates": [{"name": "t", "container": {"image": "a"}}, {"name": "s", "script": {"image": "a"}}]},
+        ["spec.templates[0]", "spec.templates[1]"],
+    ),
     "Service": ({"ports": []}, []),
 }
 
@@ -263,3 +315,24 @@ def test_an_old_revision_without_replicas_is_left_out() -> None:
         "spec": {"replicas": 0, "template": TEMPLATE},
     }
     assert list(parse_dump([json.dumps(old).encode()])) == []
+
+
+def test_a_list_of_the_api_with_sorted_keys_is_what_its_kind_says() -> None:
+    nodes = json.loads((FIXTURES / "api-nodes.json").read_text())
+    text = json.dumps({**nodes, "kind": "NodeList"}, sort_keys=True, indent=2).encode()
+    assert {"Node"} == {
+        type(found.item).__name__ if isinstance(found, Located) else found.message
+        for found in parse_dump([text])
+    }
+
+
+def test_a_node_of_another_group_is_none() -> None:
+    assert (
+        list(parse_dump([b'{"apiVersion": "longhorn.io/v1beta2", "kind": "Node", "metadata": {"name": "n"}}']))
+        == []
+    )
+
+
+@pytest.mark.parametrize("value", ["12:30:45", "22:22", "=", "2026-01-01"])
+def test_yaml_reads_as_text_what_kubernetes_does(value: str) -> None:
+    assert _names(f"kind: Pod\nmetadata: {{name: {value}}}\nspec: {{containers: []}}\n".encode()) == [value]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuledger.parse.jsonstream import Malformed, iter_objects
+from gpuledger.parse.jsonstream import JsonStream, Malformed
 
 Object = dict[str, Any]
 
@@ -29,7 +29,8 @@ def _decode(array: bytes, _: str) -> list[Object]:
 
 def _read(text: str, chunk: int) -> Iterator[Object | Malformed]:
     data = text.encode()
-    return iter_objects((data[start : start + chunk] for start in range(0, len(data), chunk)), _decode)
+    chunks = (data[start : start + chunk] for start in range(0, len(data), chunk))
+    return JsonStream(chunks, _decode).objects()
 
 
 @given(
@@ -60,7 +61,7 @@ def test_any_layout(
 def test_a_malformed_item_among_others(objects: list[Object], bad: int, indent: int | None, chunk: int) -> None:
     place = bad % (len(objects) + 1)
     marked = [*objects[:place], {"@": 0}, *objects[place:]]
-    text = json.dumps({"items": marked}, indent=indent)
+    text = json.dumps({"kind": "List", "items": marked}, indent=indent)
     broken = text.replace('"@": 0', '"@": nonsense')
     found = list(_read(broken, chunk))
     assert objects == [item for item in found if not isinstance(item, Malformed)]
@@ -74,7 +75,8 @@ def test_the_kind_of_the_list_is_told() -> None:
         kinds.append(kind)
         return _decode(array, kind)
 
-    list(iter_objects([b'{"kind": "PodList", "items": [{"a": 1}]}{"items": [{"a": 1}]}{"a": 1}'], decode))
+    text = b'{"kind": "PodList", "items": [{"a": 1}]}{"items": [{"kind": "a"}]}{"a": 1}'
+    list(JsonStream([text], decode).objects())
     assert ["PodList", "List", ""] == kinds
 
 
@@ -82,3 +84,32 @@ def test_the_kind_of_the_list_is_told() -> None:
 def test_an_object_of_any_size(size: int) -> None:
     objects = [{"a": "x" * size}, {"b": 1}]
     assert objects == list(_read(json.dumps({"items": objects}), 1 << 17))
+
+
+def _names_of_any(text: str, chunk: int) -> list[str]:
+    """Objects that nobody asked for give nothing, as a Service does."""
+    chunks = (text.encode()[start : start + chunk] for start in range(0, len(text.encode()), chunk))
+
+    def decode(array: bytes, _: str) -> list[str]:
+        return [value["name"] for value in json.loads(array) if "name" in value]
+
+    return [found for found in JsonStream(chunks, decode).objects() if isinstance(found, str)]
+
+
+@given(
+    wanted=st.lists(st.booleans(), min_size=1, max_size=30),
+    indent=st.sampled_from([None, 1, 4]),
+    layout=st.sampled_from(["list", "lines", "row"]),
+    chunk=st.integers(min_value=1, max_value=300),
+)
+@settings(max_examples=200, deadline=None)
+def test_objects_that_give_nothing_hide_none(
+    wanted: list[bool], indent: int | None, layout: str, chunk: int
+) -> None:
+    objects = [{"kind": "a", **({"name": str(n)} if want else {})} for n, want in enumerate(wanted)]
+    text = {
+        "list": json.dumps({"kind": "List", "items": objects}, indent=indent),
+        "lines": "\n".join(map(json.dumps, objects)),
+        "row": "\n".join(json.dumps(each, indent=indent) for each in objects),
+    }[layout]
+    assert [str(n) for n, want in enumerate(wanted) if want] == _names_of_any(text, chunk)

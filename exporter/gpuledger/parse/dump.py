@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
 
-from gpuledger.parse.jsonstream import JsonStreamError, Malformed, iter_objects
+from gpuledger.parse.jsonstream import JsonStream, JsonStreamError, Malformed
 from gpuledger.parse.manifests import KubeObject, ManifestError, parse_objects, parse_plain_object
 from gpuledger.parse.yamldocs import YamlError, parse_yaml, split_yaml
 
@@ -31,20 +32,28 @@ def parse_dump(chunks: Iterable[bytes]) -> Iterator[Located | Unreadable]:
     """The objects of a dump that matter to an audit, in order, with what could not be read between them."""
     stream = iter(chunks)
     head = b""
-    while not head.strip() and (chunk := next(stream, b"")):
+    while len(head.strip()) < _ENOUGH and (chunk := next(stream, b"")):
         head += chunk
-    if head.lstrip()[:1] in (b"{", b"[", b""):
+    if not head.strip() or _JSON.match(head):
         return _json(chain([head], stream))
     return _yaml(b"".join(chain([head], stream)))
 
 
+_ENOUGH = 2
+_JSON = re.compile(rb"\s*(?:\{\s*[\"}]|\{\s*$|\[)")
+"""YAML has braces and brackets too, but people quote no keys there."""
+
+
 def _json(chunks: Iterable[bytes]) -> Iterator[Located | Unreadable]:
+    stream = JsonStream(chunks, parse_objects)
     try:
-        for found in iter_objects(chunks, parse_objects):
+        for found in stream.objects():
             if isinstance(found, Malformed):
                 yield Unreadable(f"object {found.position}: {found.message}")
             else:
-                yield Located(found)
+                yield _located(found)
+        for document in _yaml(b"".join(stream.rest())):
+            yield Located(document.item) if isinstance(document, Located) else document
     except JsonStreamError as error:
         yield Unreadable(f"not JSON: {error}")
 
@@ -55,9 +64,22 @@ def _yaml(data: bytes) -> Iterator[Located | Unreadable]:
     except UnicodeDecodeError as error:
         yield Unreadable(f"neither JSON nor YAML: {error.reason} at byte {error.start}")
         return
+    values = 0
+    line = 0
     for line, document in split_yaml(text):
         try:
-            for item in parse_plain_object(parse_yaml(document)):
-                yield Located(item, line)
+            value = parse_yaml(document)
+            if value is None:
+                continue  # what a template engine leaves of a part that was not wanted
+            values += 1
+            for item in parse_plain_object(value):
+                yield _located(item, line)
         except (YamlError, ManifestError) as error:
+            values += 1
             yield Unreadable(f"document at line {line}: {error}")
+    if line and not values:
+        yield Unreadable(f"document at line {line}: expected a Kubernetes object, got null")
+
+
+def _located(found: KubeObject | ManifestError, line: int = 1) -> Located | Unreadable:
+    return Unreadable(str(found)) if isinstance(found, ManifestError) else Located(found, line)

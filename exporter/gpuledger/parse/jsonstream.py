@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import msgspec
@@ -40,17 +40,43 @@ Decode = Callable[[bytes, str], Sequence[T]]
 """Decodes a JSON array of objects, of which any may be a list; given the kind of list that they stand in."""
 
 
-def iter_objects(chunks: Iterable[bytes], decode: Decode[T]) -> Iterator[T | Malformed]:
-    """What `decode` gives for each object of a stream; an object that it raises an error for is a `Malformed`.
+_LIST = "List"
+"""The kind of a list of which nothing more is known."""
+
+
+@dataclass(slots=True)
+class _Members:
+    """The members of an object beside its `items`, which tell whether it is a list at all."""
+
+    kind: str = ""
+    _texts: list[bytes] = field(default_factory=list)
+
+    def add(self, key: bytes, value: bytes) -> None:
+        """Take note of a member; of several with one name the last counts."""
+        self._texts.append(b"%b:%b" % (key, value))
+        if key == b'"kind"':
+            self.kind = value.decode().strip('"')
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the object, which has items, is a list: other kinds may have items of their own."""
+        return not self.kind or self.kind.endswith(_LIST)
+
+    @property
+    def text(self) -> bytes:
+        """The object without its items."""
+        return b"{%b}" % b",".join(self._texts)
+
+
+class JsonStream(Generic[T]):
+    """Decodes the objects of a stream; one that `decode` raises an error for is a `Malformed`.
+
+    What is read waits in a window over the chunks, which begins at `self._base` of `self._data`; positions
+    count from there.
 
     Raises:
         JsonStreamError: the stream ends within an object, or is not JSON between objects.
     """
-    return _Stream(chunks, decode).objects()
-
-
-class _Stream(Generic[T]):
-    """A window over the chunks, which begins at `self._base` of `self._data`; positions count from there."""
 
     def __init__(self, chunks: Iterable[bytes], decode: Decode[T]) -> None:
         self._chunks = iter(chunks)
@@ -62,44 +88,96 @@ class _Stream(Generic[T]):
         """The last brace of the object before, the first of this one, and what stood between them."""
 
     def objects(self) -> Iterator[T | Malformed]:
+        """What is decoded, up to the end or to where YAML begins."""
         self._advance(self._skip_space(0))
         if not self._byte(0):
             raise JsonStreamError("empty input")
-        while self._byte(0):
+        while self._byte(0) and not self.at_marker:
             yield from self._next("")
             self._step_over_gap(self._skip_space(0))
+
+    @property
+    def at_marker(self) -> bool:
+        """Whether a YAML document begins here: JSON is YAML too, and files mix them."""
+        return self._byte(0) == b"-" and self._byte(2) == b"-" and self._text(0, 3) == b"---"
+
+    def rest(self) -> Iterator[bytes]:
+        """What was not read."""
+        yield self._data[self._base :]
+        yield from self._chunks
 
     def _next(self, kind: str) -> Iterator[T | Malformed]:
         """Decode what stands at the window's start: several objects, or the items of one, or one."""
         if (batch := self._batch(kind)) is not None:
             yield from batch
         elif kind or self._byte(0) == b"{":
-            if not kind and (found := self._find_items()) is not None:
-                self._advance(found[1])
-                yield from self._items(found[0])
-                self._close_list()
+            if not kind and (members := self._find_items()) is not None:
+                yield from self._list(members)
             else:
                 yield from self._one(kind)
+        elif self._byte(0) == b"[" and self._byte(self._skip_space(1)) == b"{":
+            self._advance(1)
+            yield from self._items(_LIST)
         else:
             raise JsonStreamError(f"expected a JSON object, got {self._excerpt()}")
 
     # ---- lists ----
 
-    def _find_items(self) -> tuple[str, int] | None:
-        """The kind of the list at the window's start and where its items begin; None if there are none."""
-        kind, separator, position = "List", b"{", 0
+    def _find_items(self) -> _Members | None:
+        """The members before the items of a list at the window's start, which then begins with these.
+
+        None if it is no list, or one whose items don't tell their kind before the list does.
+        """
+        members = _Members()
+        separator, position = b"{", 0
         try:
             while self._byte(position) == separator:
                 key, start = self._key(position + 1)
                 if key == b'"items"' and self._byte(start) == b"[":
-                    return kind, start + 1
+                    if not (members.is_list and (members.kind or self._tells_kind(start + 1))):
+                        return None
+                    self._advance(start + 1)
+                    return members
                 end = self._end_of_value(start)
-                if key == b'"kind"':
-                    kind = self._text(start, end).decode().strip('"')
+                members.add(key, self._text(start, end))
                 separator, position = b",", self._skip_space(end)
         except JsonStreamError:
             pass  # told again when the object is cut out
         return None
+
+    def _tells_kind(self, position: int) -> bool:
+        """Whether the first item of a list says what it is, or there is none that could."""
+        position, separator = self._skip_space(position), b"{"
+        if self._byte(position) != separator:
+            return True
+        while self._byte(position) == separator:
+            key, start = self._key(position + 1)
+            if key == b'"kind"':
+                return self._byte(start) == b'"'
+            separator, position = b",", self._skip_space(self._end_of_value(start))
+        return False
+
+    def _list(self, members: _Members) -> Iterator[T | Malformed]:
+        """Decode the items of the list that the window stands in, and the rest of it, if it is no list."""
+        yield from self._items(members.kind or _LIST)
+        position = self._skip_space(0)
+        while self._byte(position) == b",":
+            key, start = self._key(position + 1)
+            if key == b'"items"' and self._byte(start) == b"[":
+                self._advance(start + 1)
+                yield from self._items(members.kind or _LIST)
+                position = self._skip_space(0)
+            else:
+                end = self._end_of_value(start)
+                members.add(key, self._text(start, end))
+                position = self._skip_space(end)
+        if self._byte(position) != b"}":
+            raise JsonStreamError(f"the list does not end after its items: {self._excerpt(position)}")
+        self._advance(position + 1)
+        self._gap = b""
+        if not members.is_list:
+            self._objects += 1
+            yield from self._decoded(members.text, "")
 
     def _items(self, kind: str) -> Iterator[T | Malformed]:
         """Decode the items of the list that the window stands in, and step behind its bracket."""
@@ -119,16 +197,6 @@ class _Stream(Generic[T]):
                     f"expected a comma after object {self._objects}, got {self._excerpt(end)}"
                 )
         self._advance(1)
-
-    def _close_list(self) -> None:
-        """Step behind the object whose items were read; its other members tell nothing."""
-        position = self._skip_space(0)
-        while self._byte(position) == b",":
-            position = self._skip_space(self._end_of_value(self._key(position + 1)[1]))
-        if self._byte(position) != b"}":
-            raise JsonStreamError(f"the list does not end after its items: {self._excerpt(position)}")
-        self._advance(position + 1)
-        self._gap = b""
 
     def _key(self, position: int) -> tuple[bytes, int]:
         """The key at `position`, after space, and where its value begins."""
@@ -151,7 +219,7 @@ class _Stream(Generic[T]):
     # ---- objects ----
 
     def _batch(self, kind: str) -> Sequence[T] | None:
-        """What the objects up to the last gap in the window give, decoded in one go; None if that can't be done."""
+        """What the objects up to the window's last gap give, decoded in one go; None if that can't be done."""
         if b"\n" not in self._gap:
             return None
         stop = self._data.rfind(self._gap, self._base)
@@ -184,6 +252,9 @@ class _Stream(Generic[T]):
             return [Malformed(self._objects, str(error))]
         text = self._text(0, end)
         self._advance(end)
+        return self._decoded(text, kind)
+
+    def _decoded(self, text: bytes, kind: str) -> Sequence[T | Malformed]:
         try:
             return self._decode(b"[%b]" % text, kind)
         except (ValueError, msgspec.DecodeError) as error:

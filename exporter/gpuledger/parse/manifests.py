@@ -10,6 +10,7 @@ import msgspec
 from gpuledger.core.model import NOTHING
 from gpuledger.parse.claimspec import ClaimSpec, ClaimStatus, ClaimTemplateSpec
 from gpuledger.parse.objectmeta import ObjectMeta
+from gpuledger.parse.podplaces import limited_gpu, pod_places
 from gpuledger.parse.podspec import Condition, Number, PodSpec, PodStatus
 
 
@@ -117,6 +118,7 @@ KubeObject = PodManifest | Node | Namespace | ResourceQuota | ResourceClaim | Re
 _KINDS: dict[str, type[Node | Namespace | ResourceQuota | ResourceClaim | ResourceClaimTemplate]] = {
     cls.__name__: cls for cls in (Node, Namespace, ResourceQuota, ResourceClaim, ResourceClaimTemplate)
 }
+_GROUPS = dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate"), "resource.k8s.io")
 
 _pods = msgspec.json.Decoder(list[_Pod])
 
@@ -124,10 +126,11 @@ _pods = msgspec.json.Decoder(list[_Pod])
 # ---- from JSON, and from the plain values that YAML gives ----
 
 
-def parse_objects(array: bytes, list_kind: str = "") -> list[KubeObject]:
+def parse_objects(array: bytes, list_kind: str = "") -> list[KubeObject | ManifestError]:
     """The objects of interest in a JSON array: none for a Service, several for a List or a RayCluster.
 
-    `list_kind` is the kind of the list that the objects stood in, which need not name theirs (`PodList`).
+    `list_kind` is the kind of the list that the objects stood in, which need not name theirs (`PodList`). An
+    item of a List that is malformed stands as the error among the others.
 
     Raises:
         msgspec.DecodeError: the text is not JSON.
@@ -147,29 +150,40 @@ def parse_objects(array: bytes, list_kind: str = "") -> list[KubeObject]:
         raise ManifestError("nested too deeply") from error
 
 
-def parse_plain_object(value: object, list_kind: str = "") -> tuple[KubeObject, ...]:
-    """As `parse_object`, from an object that is already plain values.
+def parse_plain_object(value: object, list_kind: str = "") -> tuple[KubeObject | ManifestError, ...]:
+    """As `parse_objects`, from one object, or an array of them, that is already plain values.
 
     Raises:
         ManifestError: it is not a Kubernetes object, or a field has the wrong type.
     """
     try:
+        if isinstance(value, list) and value and not list_kind:
+            return tuple(_items(value, ""))
         return tuple(_objects(value, list_kind))
     except RecursionError as error:
         raise ManifestError("nested too deeply") from error
 
 
-def _objects(value: object, list_kind: str) -> Iterator[KubeObject]:
+def _items(items: list[object], list_kind: str) -> Iterator[KubeObject | ManifestError]:
+    for position, item in enumerate(items, start=1):
+        try:
+            yield from _objects(item, list_kind)
+        except ManifestError as error:
+            yield ManifestError(f"item {position}: {error}")
+
+
+def _objects(value: object, list_kind: str) -> Iterator[KubeObject | ManifestError]:
     if not isinstance(value, dict):
         raise ManifestError(f"expected a Kubernetes object, got {_type_name(value)}")
     kind = value.get("kind") or list_kind.removesuffix("List")
     if not isinstance(kind, str):
         raise ManifestError(f"expected a kind, got {_type_name(kind)}")
     if isinstance(value.get("items"), list) and (not kind or kind.endswith("List")):
-        for item in value["items"]:
-            yield from _objects(item, kind)
+        yield from _items(value["items"], kind)
     elif not kind and not isinstance(value.get("spec"), dict):
         raise ManifestError('expected a Kubernetes object: no "kind", no "items", no "spec"')
+    elif kind in _ANSWERS or (kind.endswith("List") and not _names(value)):
+        raise ManifestError(f"{kind} without items" + (f": {value['message']}" if value.get("message") else ""))
     else:
         try:
             yield from _of_kind(kind or "Pod", value)
@@ -177,37 +191,42 @@ def _objects(value: object, list_kind: str) -> Iterator[KubeObject]:
             raise ManifestError(f"{_identity(value, kind or 'Pod')}: {error}") from error
 
 
+_ANSWERS = ("Status", "Table")
+"""What the API answers beside objects: an error, or a list made for people."""
+
+
 def _of_kind(kind: str, value: dict[str, Any]) -> Iterator[KubeObject]:
     if kind == "Pod":
         yield _pod_manifest(_convert(value, _Pod))
-    elif kind in _KINDS:
+    elif kind in _KINDS and _is_of_group(value, _GROUPS.get(kind, "")):
         yield _convert(value, _KINDS[kind])
     else:
-        for path, template in _templates(value, ""):
-            meta = _convert(value.get("metadata") or {}, ObjectMeta, "metadata")
-            if meta.controller and isinstance(value.get("spec"), dict) and value["spec"].get("replicas") == 0:
-                return  # an old revision, kept for a rollback
-            own = _convert(template.get("metadata") or {}, ObjectMeta, f"{path}.metadata")
-            spec_path = f"{path}.spec"
-            yield PodManifest(kind, meta, own, spec_path, _convert(template["spec"], PodSpec, spec_path))
+        yield from _pods_of(kind, value)
+
+
+def _is_of_group(value: dict[str, Any], group: str) -> bool:
+    """Whether an object is of an API group: others have a Node too. Items of the API's own lists don't tell."""
+    version = value.get("apiVersion")
+    return not isinstance(version, str) or version.rpartition("/")[0] == group
+
+
+def _pods_of(kind: str, value: dict[str, Any]) -> Iterator[PodManifest]:
+    """The pod templates of an object that is none of the known kinds."""
+    meta = _convert(value.get("metadata") or {}, ObjectMeta, "metadata")
+    spec = value.get("spec")
+    if meta.controller and isinstance(spec, dict) and spec.get("replicas") == 0:
+        return  # an old revision, kept for a rollback
+    found = False
+    for place in pod_places(value):
+        found = True
+        own = _convert(place.metadata, ObjectMeta, f"{place.path.removesuffix('.spec')}.metadata")
+        yield PodManifest(kind, meta, own, place.path, _convert(place.spec, PodSpec, place.path))
+    if not found and (resource := limited_gpu(value)):
+        raise ManifestError(f"no pod template found, though it asks for {resource}")
 
 
 def _pod_manifest(pod: _Pod) -> PodManifest:
     return PodManifest("Pod", pod.metadata, pod.metadata, "spec", pod.spec, pod.status)
-
-
-def _templates(value: object, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every pod template below `value` with its field path, wherever its kind keeps it."""
-    if isinstance(value, dict):
-        spec = value.get("spec")
-        if path and isinstance(spec, dict) and "containers" in spec:
-            yield path, value
-            return
-        for key, part in value.items():
-            yield from _templates(part, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list):
-        for index, part in enumerate(value):
-            yield from _templates(part, f"{path}[{index}]")
 
 
 _T = TypeVar("_T")
@@ -233,9 +252,14 @@ def _without_nulls(value: object) -> Any:
 
 
 def _identity(value: dict[str, Any], kind: str) -> str:
+    return f"{kind} {'/'.join(_names(value)) or '?'}"
+
+
+def _names(value: dict[str, Any]) -> list[str]:
+    """The namespace and name of an object, as far as it has them."""
     meta = value.get("metadata")
     names = [meta.get(key) for key in ("namespace", "name")] if isinstance(meta, dict) else []
-    return f"{kind} {'/'.join(name for name in names if isinstance(name, str)) or '?'}"
+    return [name for name in names if isinstance(name, str)]
 
 
 def _type_name(value: object) -> str:

@@ -17,11 +17,19 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.CSafeLoader):
-    """Timestamps stay text, as in Kubernetes."""
+    """Timestamps, `=` and numbers of base 60 (12:30:45) stay text, as in Kubernetes' own YAML (go-yaml)."""
 
 
+_AS_TEXT = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
+_NUMBERS = {
+    "tag:yaml.org,2002:int": re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)$"),
+    "tag:yaml.org,2002:float": re.compile(
+        r"(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+}
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    first: [(tag, _NUMBERS.get(tag, pattern)) for tag, pattern in resolvers if tag not in _AS_TEXT]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
 
