@@ -131,7 +131,7 @@ def assert_what_ended_pods_held_is_free(found: Findings, snapshot: NodeSnapshot)
         lives[pod.namespace, pod.name] = not pod.terminal
     for use in snapshot.containers:
         if use.allocated:
-            assert lives.get((use.owner.namespace, use.owner.pod), not found.api_is_current)
+            assert lives.get((use.owner.namespace, use.owner.pod), True)
 
 
 def assert_pods_use_hold_or_ask_for_a_gpu(found: Findings, snapshot: NodeSnapshot) -> None:

@@ -61,7 +61,7 @@ def test_what_the_kubelet_allocated_is_booked_on_the_same_names() -> None:
     evidence = node_evidence(read_node(CAPTURED), pods=tuple(PODS))
     allocations = parse_list((KUBE / "podresources-list.pb").read_bytes())
 
-    live = live_allocations(allocations, evidence.pods, api_is_current=True)
+    live = live_allocations(allocations, evidence.pods)
 
     assert {a.device_id: render_holder(allocation_owner(a, evidence)) for a in live} == {
         "GPU-aaaaaaaa-0000-4000-8000-000000000000": "ml-training/finetune-xkff6/trainer Job/finetune",

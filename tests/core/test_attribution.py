@@ -11,6 +11,7 @@ from gpuledger.core.attribution import (
     PodIndex,
     allocation_owner,
     holder_of,
+    knows_this_node,
     live_allocations,
     remainder,
 )
@@ -259,21 +260,25 @@ ALLOCATION = Allocation("ml", POD.name, "server", "nvidia.com/gpu", "GPU-0")
 
 
 @pytest.mark.parametrize(
-    ("pods", "current", "held"),
+    ("pods", "held"),
     [
-        pytest.param([replace(POD, phase="Running")], True, True, id="running"),
-        pytest.param(
-            [replace(POD, phase="Succeeded")], True, False, id="ended-pod-still-listed-by-the-kubelet"
-        ),
-        pytest.param([replace(POD, phase="Failed")], False, False, id="known-to-have-ended-before-the-outage"),
-        pytest.param([], True, False, id="deleted"),
-        pytest.param([], False, True, id="without-a-current-api-the-kubelet-stands"),
+        pytest.param([replace(POD, phase="Running")], True, id="running"),
+        pytest.param([replace(POD, phase="Succeeded")], False, id="ended-pod-still-listed-by-the-kubelet"),
+        pytest.param([replace(POD, phase="Failed")], False, id="failed"),
+        pytest.param([], True, id="deleted-by-force-or-not-heard-of-yet"),
     ],
 )
-def test_allocations_end_with_their_pod(pods: list[Pod], current: bool, held: bool) -> None:  # noqa: FBT001 - a table
-    live = live_allocations([ALLOCATION], PodIndex.of(pods), api_is_current=current)
+def test_allocations_end_with_their_pod(pods: list[Pod], held: bool) -> None:  # noqa: FBT001 - a table
+    assert held == (live_allocations([ALLOCATION], PodIndex.of(pods)) == (ALLOCATION,))
 
-    assert held == (live == (ALLOCATION,))
+
+def test_an_api_that_lists_none_of_the_kubelets_pods_was_asked_for_another_node() -> None:
+    other = PodIndex.of([replace(POD, name="elsewhere")])
+
+    assert not knows_this_node([ALLOCATION], other)
+    assert not knows_this_node([ALLOCATION], PodIndex())
+    assert knows_this_node([ALLOCATION], PodIndex.of([POD]))
+    assert knows_this_node([], other)
 
 
 def test_an_allocation_names_its_container_and_the_api_its_workload() -> None:

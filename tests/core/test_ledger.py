@@ -180,6 +180,26 @@ def test_a_pod_recreated_under_its_name_goes_on_counting() -> None:
     assert uses["web-0"].sm_seconds == pytest.approx(2.0)
 
 
+def test_sm_time_of_a_process_that_ended_since_its_last_listing_is_its_owners() -> None:
+    ledger = Ledger()
+    book(ledger, 0.0, process(1, ALICE), samples={1: 0.5})
+
+    ended = book(ledger, 1.0, samples={1: 0.5})["alice"]
+
+    assert ended.sm_seconds == pytest.approx(0.5)
+    assert not ended.active
+
+
+def test_while_the_process_lists_fail_sm_time_stays_with_who_was_listed_last() -> None:
+    ledger = Ledger()
+    book(ledger, 0.0, process(1, ALICE), samples={1: 0.5})
+    for at in (1.0, 2.0):
+        use = book(ledger, at, samples={1: 0.5, 9: 0.25}, listed=False)["alice"]
+
+    assert use.sm_seconds == pytest.approx(1.0)
+    assert {(u.holder.reason, u.sm_seconds) for u in ledger.unattributed()} == {("unmeasured", 0.5)}
+
+
 def test_sm_time_of_a_process_that_left_before_it_was_listed_is_nobodys_who_can_be_named() -> None:
     ledger = Ledger()
     book(ledger, 0.0, samples={})
@@ -194,14 +214,18 @@ def test_sm_time_of_a_process_that_left_before_it_was_listed_is_nobodys_who_can_
 def test_a_flood_of_host_units_is_booked_under_one_name() -> None:
     ledger = Ledger(retention=10.0)
     for number in range(10 * UNIT_LIMIT):
-        book(ledger, float(number), process(number, Unattributed("host", f"job-{number}.service")))
+        book(ledger, number * 0.001, process(number, Unattributed("host", f"job-{number}.service")))
         (current,) = (use for use in ledger.unattributed() if use.active)
         assert current.memory_used == 100
         assert current.holder.unit == (f"job-{number}.service" if number < UNIT_LIMIT else OTHER_UNITS)
 
-    book(ledger, 1000.0, process(1, Unattributed("host", "job-1.service")))
 
-    assert {"job-1.service", OTHER_UNITS} == {use.holder.unit for use in ledger.unattributed()}
+def test_a_unit_that_is_gone_makes_room_for_another() -> None:
+    ledger = Ledger(retention=10.0)
+    for number in range(10 * UNIT_LIMIT):
+        book(ledger, number * 1.0, process(number, Unattributed("host", f"job-{number}.service")))
+
+    assert OTHER_UNITS not in {use.holder.unit for use in ledger.unattributed()}
 
 
 def test_energy_is_split_by_sm_time_and_adds_up_to_the_devices() -> None:

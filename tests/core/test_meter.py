@@ -114,6 +114,59 @@ def test_a_process_without_a_new_sample_keeps_its_ratio_for_two_periods_and_is_i
     assert cycle(meter, 2.1, processes=()).sm_ratio == {}
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.9, 2.5], ids=["fast", "slow", "slower-than-a-sample-is-held"])
+def test_how_long_the_other_gpus_take_changes_nothing(delay: float) -> None:
+    """Each GPU is read `delay` before the cycle is booked, and its newest sample is a little older than that."""
+    meter, spent = GpuMeter(), 0.0
+    for number in range(11):
+        read = number * (1.0 + delay)
+        sample = ProcessSample(1, START + read - 0.05, 0.5)
+        reading = GpuReading(GPU, up=True, process_samples=(sample,), listed_at=read, read_at=START + read)
+        booked = Moment(read + delay, START + read + delay)
+        metered = meter.read(reading, booked)
+        assert metered.sm_seconds is not None
+        assert metered.sm_ratio == {1: 0.5}
+        spent += metered.sm_seconds[1]
+
+    assert spent == pytest.approx(0.5 * 10 * (1.0 + delay))
+
+
+def test_a_process_that_pauses_is_not_charged_for_the_pause() -> None:
+    meter = GpuMeter()
+    cycle(meter, 0.0, processes=(ProcessSample(1, START, 1.0), ProcessSample(2, START, 1.0)))
+    cycle(meter, 1.0, processes=(ProcessSample(2, START + 1, 1.0),))
+
+    back = cycle(meter, 2.0, processes=(ProcessSample(1, START + 2, 1.0), ProcessSample(2, START + 2, 1.0)))
+
+    assert pytest.approx({1: 1.0, 2: 1.0}) == back.sm_seconds
+
+
+def test_cycles_shorter_than_a_sample_period_lose_none_of_it() -> None:
+    meter, spent = GpuMeter(), 0.0
+    for number in range(51):
+        at = number * 0.2
+        sample = ProcessSample(1, START + at, 0.5)
+        spent += (cycle(meter, at, processes=(sample,) if number % 5 == 0 else ()).sm_seconds or {}).get(1, 0.0)
+
+    assert spent == pytest.approx(5.0)
+
+
+def test_a_buffer_that_fails_now_and_then_is_booked_once() -> None:
+    meter, busy = GpuMeter(), 0.0
+    values: dict[str, Values] = {"gpu_utilization_ratio": {(): 1.0}}
+    for number in range(21):
+        told = tuple((START + tick, 1.0) for tick in (number - 1, number)) if number % 2 == 0 else None
+        busy += cycle(meter, float(number), busy=told, values=values).busy_seconds or 0.0
+
+    assert busy == pytest.approx(20.0, abs=1.0)
+
+
+def test_a_sample_that_none_can_be_is_unknown_and_not_idle() -> None:
+    metered = cycle(GpuMeter(), 0.0, processes=(ProcessSample(1, START, None),))
+
+    assert metered.sm_ratio == {1: None}
+
+
 def test_where_nvml_has_no_process_utilisation_it_is_unknown_and_not_idle() -> None:
     metered = cycle(GpuMeter(), 0.0, processes=None)
 

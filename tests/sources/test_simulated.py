@@ -67,7 +67,6 @@ class Watched:
             pods={pod.uid: pod for pod in pods_of(self.cluster, self.name, self.clock.now)},
             api_is_current=True,
             allocations=self.node.allocations().allocations,
-            allocations_known=True,
             xids=tuple(self.node.xids(since, self.clock.now)),
         )
         return self.books.book(found, Moment(float(second), self.clock.now))

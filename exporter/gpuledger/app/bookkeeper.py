@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from gpuledger.core.attribution import (
     PodIndex,
     allocation_owner,
     attribute,
+    knows_this_node,
     live_allocations,
     remainder,
 )
@@ -48,9 +50,8 @@ class Findings:
     pods: Mapping[PodUid, Pod] = field(default_factory=lambda: NOTHING)
     api_is_current: bool = False
     logs: PodLogs = field(default_factory=PodLogs)
-    allocations: tuple[Allocation, ...] = ()
-    allocations_known: bool = False
-    """Whether the kubelet has told them; else who was given a GPU is unknown, and nobody's fault."""
+    allocations: tuple[Allocation, ...] | None = None
+    """None while the kubelet has not told them: who was given a GPU is unknown then, and nobody's fault."""
     xids: tuple[XidEvent, ...] = ()
 
 
@@ -68,6 +69,8 @@ class Bookkeeper:
         """The last readings: they tell which GPU a device id means, also while NVML is silent."""
         self._processes: tuple[AttributedProcess, ...] = ()
         """The processes of the cycle before."""
+        self._waiting: deque[XidEvent] = deque(maxlen=1000)
+        """Driver errors of GPUs that have not been read yet."""
         self._index: tuple[Mapping[PodUid, Pod], PodIndex] = (NOTHING, PodIndex())
 
     def book(self, found: Findings, now: Moment) -> NodeSnapshot:
@@ -76,7 +79,9 @@ class Bookkeeper:
         readings = found.nvml.gpus if found.nvml is not None else ()
         self._readings = readings or self._readings
         self._ledger.open(now)
-        live = live_allocations(found.allocations, evidence.pods, api_is_current=found.api_is_current)
+        allocations = found.allocations or ()
+        api_knows_node = not found.api_is_current or knows_this_node(allocations, evidence.pods)
+        live = live_allocations(allocations, evidence.pods)
         resolved = [resolve(allocation, self._readings) for allocation in live]
         unresolved = self._book_allocations(resolved, evidence, now)
         processes: list[AttributedProcess] = []
@@ -91,8 +96,8 @@ class Bookkeeper:
             processes=processes,
             containers=containers,
             pods=evidence.pods,
-            api_is_current=found.api_is_current,
-            allocations=resolved if found.allocations_known else None,
+            api_is_current=found.api_is_current and api_knows_node,
+            allocations=resolved if found.allocations is not None else None,
             in_host_pid_namespace=found.facts is not None,
         )
         return NodeSnapshot(
@@ -105,8 +110,9 @@ class Bookkeeper:
             pods=_gpu_pods(evidence.pods, {use.owner for use in containers if use.active}),
             xids=self._ledger.xids(now),
             findings=self._audit.findings(view, now.steady) if found.nvml is not None else (),
-            attribution=_results(processes) if found.nvml is not None else NOTHING,
-            unresolved_allocations=unresolved,
+            attribution=_results(processes) if any(r.processes is not None for r in readings) else NOTHING,
+            api_knows_node=api_knows_node,
+            unresolved_allocations=unresolved if found.allocations is not None else None,
             dropped=found.nvml.dropped if found.nvml is not None else NOTHING,
         )
 
@@ -134,9 +140,13 @@ class Bookkeeper:
         Whom an error killed is no longer listed when it is heard of; whom it met at the start was not yet.
         """
         gpus = {reading.gpu.uuid: reading.gpu for reading in self._readings}
-        for event in events:
+        heard = (*self._waiting, *events)
+        self._waiting.clear()
+        for event in heard:
             gpu = gpus.get(event.gpu_uuid)
-            if gpu is not None:
+            if gpu is None:
+                self._waiting.append(event)
+            else:
                 around = (p.holder for p in (*self._processes, *processes) if p.gpu.uuid == gpu.uuid)
                 held = (
                     use.owner for use in self._ledger.containers() if use.active and use.gpu.uuid == gpu.uuid

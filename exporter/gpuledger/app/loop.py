@@ -179,8 +179,7 @@ class NodeLoop:
             pods=pods.pods() if pods is not None else NOTHING,
             api_is_current=pods is not None and pods.health().up,
             logs=self._logs.last(ALLOCATIONS_OUTLIVE_SECONDS) or PodLogs(),
-            allocations=allocations.allocations if allocations is not None else (),
-            allocations_known=allocations is not None,
+            allocations=allocations.allocations if allocations is not None else None,
             xids=tuple(self._sources.xids.popleft() for _ in range(len(self._sources.xids))),
         )
         now = Moment(time.monotonic(), time.time())

@@ -7,7 +7,7 @@ container id beats a pod UID. What no evidence names is booked by reason, never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuledger.core.model import (
@@ -181,22 +181,23 @@ def remainder(reading: GpuReading, uses: Iterable[ContainerUse | UnattributedUse
     )
 
 
-def live_allocations(
-    allocations: Iterable[Allocation], pods: PodIndex, *, api_is_current: bool
-) -> tuple[Allocation, ...]:
-    """Allocations of pods that have not ended.
+def live_allocations(allocations: Iterable[Allocation], pods: PodIndex) -> tuple[Allocation, ...]:
+    """Allocations of pods that are not known to have ended.
 
-    The kubelet goes on listing terminal pods for a while (kubernetes/kubernetes#119423). Without a current
-    API, what the kubelet says stands.
+    The kubelet goes on listing terminal pods for a while (kubernetes/kubernetes#119423). Of a pod that the API
+    does not list, the kubelet knows more: one deleted by force may run on.
     """
 
     def lives(allocation: Allocation) -> bool:
         pod = pods.by_name.get((allocation.namespace, allocation.pod))
-        if pod is None:
-            return not api_is_current
-        return not pod.terminal
+        return pod is None or not pod.terminal
 
     return tuple(allocation for allocation in allocations if lives(allocation))
+
+
+def knows_this_node(allocations: Collection[Allocation], pods: PodIndex) -> bool:
+    """Whether the API's pods can be this node's: if it lists none that the kubelet runs, it was asked for another."""
+    return not allocations or any((a.namespace, a.pod) in pods.by_name for a in allocations)
 
 
 def allocation_owner(allocation: Allocation, evidence: Evidence) -> Owner:

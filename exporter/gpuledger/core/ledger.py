@@ -78,6 +78,8 @@ class _GpuAccount:
     meter: GpuMeter = field(default_factory=GpuMeter)
     busy_seconds: float | None = None
     throttled_seconds: dict[str, float] = field(default_factory=dict)
+    holders: dict[int, tuple[MigUuid, Holder]] = field(default_factory=dict)
+    """Whose each PID was when the processes were last listed."""
 
 
 def _key(gpu: Gpu, mig_uuid: MigUuid, holder: Holder) -> _Key:
@@ -99,7 +101,7 @@ class Ledger:
         self._accounts: dict[_Key, _Account] = {}
         self._xids: dict[tuple[GpuUuid, int], XidAccount] = {}
         self._units: set[str] = set()
-        """Those told apart: the first that used a GPU."""
+        """Those told apart: the first that use a GPU, while any of their accounts stands."""
 
     def open(self, now: Moment) -> None:
         """Begin a cycle: nobody uses anything yet, and what ended longer than the retention ago is dropped."""
@@ -107,6 +109,7 @@ class Ledger:
             account.current = None
         for key in [k for k, a in self._accounts.items() if now.steady - a.seen_at > self._retention]:
             del self._accounts[key]
+        self._units = {a.holder.unit for a in self._accounts.values() if isinstance(a.holder, Unattributed)}
 
     def _use(self, gpu: Gpu, mig_uuid: MigUuid, holder: Holder, now: Moment) -> tuple[_Account, _Current]:
         """The account of `holder`, opened at need, with its use in this cycle."""
@@ -153,8 +156,9 @@ class Ledger:
             )
             for process in processes
         )
-        self._book_processes(reading.gpu, measured, metered, now)
+        self._book_processes(reading, measured, metered, now)
         if reading.processes is not None:
+            account.holders = {p.use.pid: (p.use.mig_uuid, p.holder) for p in measured}
             unnamed = any(
                 isinstance(p.holder, Unattributed) and p.holder.reason in COULD_BE_ANYBODY for p in measured
             )
@@ -170,8 +174,9 @@ class Ledger:
         return holder if holder.unit in self._units else replace(holder, unit=OTHER_UNITS)
 
     def _book_processes(
-        self, gpu: Gpu, processes: Iterable[AttributedProcess], metered: Metered, now: Moment
+        self, reading: GpuReading, processes: Iterable[AttributedProcess], metered: Metered, now: Moment
     ) -> None:
+        gpu = reading.gpu
         spent: dict[_Key, float] = {}
         unbooked = dict(metered.sm_seconds or NOTHING)
         for process in processes:
@@ -182,13 +187,25 @@ class Ledger:
                 account.sm_seconds = (account.sm_seconds or 0.0) + seconds
                 key = _key(gpu, process.use.mig_uuid, process.holder)
                 spent[key] = spent.get(key, 0.0) + seconds
-        departed = sum(unbooked.values())
-        if departed > 0.0:  # ended between the sample and the list: used, by nobody who can be named any more
-            holder = Unattributed("exited")
-            account, _ = self._use(gpu, MigUuid(""), holder, now)
-            account.sm_seconds = (account.sm_seconds or 0.0) + departed
-            spent[_key(gpu, MigUuid(""), holder)] = departed
+        for pid, seconds in unbooked.items():
+            key = self._unlisted(reading, pid, now)
+            account = self._accounts[key]
+            account.sm_seconds = (account.sm_seconds or 0.0) + seconds
+            spent[key] = spent.get(key, 0.0) + seconds
         self._split_energy(metered.energy_joules, spent)
+
+    def _unlisted(self, reading: GpuReading, pid: int, now: Moment) -> _Key:
+        """The account of a process with a sample but in no list: it ended since, or the list failed.
+
+        It is whose it was when last listed. One that never was has ended before anybody could name it, or
+        stands in a list that can't be read.
+        """
+        stranger = Unattributed("exited" if reading.processes is not None else "unmeasured")
+        mig_uuid, holder = self._gpus[reading.gpu.uuid].holders.get(pid, (MigUuid(""), stranger))
+        key = _key(reading.gpu, mig_uuid, holder)
+        if key not in self._accounts:
+            self._accounts[key] = _Account(reading.gpu, mig_uuid, holder, now.steady)
+        return key
 
     def _settle(self, gpu: Gpu, metered: Metered, *, unnamed: bool) -> None:
         """Who holds this GPU and runs nothing on it uses 0, unless some process there may be theirs."""

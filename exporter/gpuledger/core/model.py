@@ -68,11 +68,14 @@ class ProcessUse:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """SM use of `pid` in the period that ends at `time`, from NVML's per-process buffer."""
+    """SM use of `pid` in the period that ends at `time`, from NVML's per-process buffer.
+
+    `sm_ratio` is None where the buffer holds a value that none can be.
+    """
 
     pid: int
     time: float
-    sm_ratio: float
+    sm_ratio: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ class GpuReading:
     values: Mapping[str, Values] = field(default_factory=lambda: NOTHING)
     processes: tuple[ProcessUse, ...] | None = None
     listed_at: float = 0.0
+    read_at: float | None = None
+    """Unix time at `listed_at`, on the clock that samples are stamped with; None for the time of booking."""
     busy_samples: tuple[tuple[float, float], ...] | None = None
     """New samples of NVML's GPU utilisation buffer: (Unix time, ratio), oldest first."""
     process_samples: tuple[ProcessSample, ...] | None = None

@@ -116,6 +116,8 @@ class NodeSnapshot:
     findings: tuple[RuntimeFinding, ...] = ()
     attribution: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """Processes on GPUs by outcome: `owned`, or the reason why not."""
+    api_knows_node: bool = True
+    """False when the API, asked for this node's pods, lists none of those that the kubelet runs."""
     unresolved_allocations: int | None = None
     """Allocated devices whose id names no GPU of this node."""
     dropped: Mapping[str, int] = field(default_factory=lambda: NOTHING)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pynvml
 import pytest
 
@@ -124,7 +126,8 @@ def test_more_than_all_is_dropped_and_counted(node: GpuNode, gpu: Gpu) -> None:
     node.change()
     reading = node.read()
 
-    assert (taken(-0.4, sm=1.0),) == reading.gpus[0].process_samples
+    unknown = replace(taken(-0.5, sm=1.0), sm_ratio=None)
+    assert (unknown, taken(-0.4, sm=1.0)) == reading.gpus[0].process_samples
     assert () == reading.gpus[0].busy_samples
     assert {"process_sm_utilization_ratio": 1, "gpu_busy_seconds_total": 1} == reading.dropped
 

@@ -14,6 +14,9 @@ from gpuledger.sources.nvml.plausible import RATIO, Values
 Sample: TypeAlias = tuple[int, int, float]
 """The driver's wall clock in microseconds, PID (0 for the GPU as a whole) and ratio."""
 
+Checked: TypeAlias = tuple[int, int, float | None]
+"""A sample whose ratio is None where none can be so."""
+
 MICROSECONDS = 1_000_000
 """In a second."""
 
@@ -34,7 +37,7 @@ class SampleBuffer:
         self._read = read
         self._last_seen: int | None = None
 
-    def read(self, now: float) -> list[Sample] | None:
+    def read(self, now: float) -> list[Checked] | None:
         """The samples since the last look, oldest first; None where there is no buffer or no answer."""
         latest = round(now * MICROSECONDS) + MARGIN
         if self._last_seen is None or self._last_seen > latest:  # the first look, or the clock was set back
@@ -46,7 +49,10 @@ class SampleBuffer:
         fresh = sorted(sample for sample in samples if since < sample[0] <= latest)
         if fresh:
             self._last_seen = fresh[-1][0]
-        return [sample for sample in fresh if self._values.is_plausible(self._name, sample[2], RATIO)]
+        return [
+            (stamp, pid, ratio if self._values.is_plausible(self._name, ratio, RATIO) else None)
+            for stamp, pid, ratio in fresh
+        ]
 
 
 class UseSamples:
@@ -59,7 +65,9 @@ class UseSamples:
     def of_gpu(self, now: float) -> tuple[tuple[float, float], ...] | None:
         """How busy the GPU was: (Unix time, ratio)."""
         samples = self._gpu.read(now)
-        return None if samples is None else tuple((stamp / MICROSECONDS, ratio) for stamp, _, ratio in samples)
+        if samples is None:
+            return None
+        return tuple((stamp / MICROSECONDS, ratio) for stamp, _, ratio in samples if ratio is not None)
 
     def of_processes(self, now: float) -> tuple[ProcessSample, ...] | None:
         """SM use of those processes that were not idle."""

@@ -72,11 +72,11 @@ class Session:
     def read(self, gpu: Gpu, info: Mapping[str, str]) -> GpuReading:
         """Read what changes from cycle to cycle; the rest is as of the last slow round."""
         self._table.read_fast()
-        uptime, wall = self._clocks.uptime(), self._clocks.wall()
+        uptime = self._clocks.uptime()
         self._read_gpm(uptime)
         memory = read_memory(self.calls, self._values, "gpu_memory_used_bytes")
-        listed_at = self._clocks.uptime()
-        processes = self._read_processes()
+        listed_at, wall = self._clocks.uptime(), self._clocks.wall()
+        processes = self._read_processes(None if memory is None else memory.total)
         busy_samples = self._samples.of_gpu(wall)
         process_samples = self._samples.of_processes(wall)
         return GpuReading(
@@ -87,6 +87,7 @@ class Session:
             values=self._values.by_metric(),
             processes=processes,
             listed_at=listed_at,
+            read_at=wall,
             busy_samples=busy_samples,
             process_samples=process_samples,
             mig_devices=self._mig.read(uptime) if self._mig else (),
@@ -105,10 +106,16 @@ class Session:
             for name in _GPM_NAMES:
                 self._values.put((f"gpu_{name}", ()), measured.get(name))
 
-    def _read_processes(self) -> tuple[ProcessUse, ...] | None:
+    def _read_processes(self, total: int | None) -> tuple[ProcessUse, ...] | None:
+        """The processes; one that has more memory than the GPU (`total` bytes) has none that is known."""
         merged = read_processes(self.calls)
         if merged is None:
             return None
+        for process, used in merged.items() if total is not None else ():
+            if used is not None and not self._values.is_plausible(
+                "process_memory_used_bytes", used, (0.0, float(total or 0))
+            ):
+                merged[process] = None
         if self._mig is None:
             return tuple(ProcessUse(pid, used) for (pid, _), used in merged.items())
         uuids = self._mig.uuids({instance for _, instance in merged})
