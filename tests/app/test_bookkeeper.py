@@ -109,7 +109,7 @@ def assert_unknown_use_is_not_shown(snapshot: NodeSnapshot) -> None:
 def assert_nobody_is_named_without_evidence(found: Findings, snapshot: NodeSnapshot) -> None:
     named = set(named_by(found))
     assert named >= {names(p.holder) for p in snapshot.processes if isinstance(p.holder, Owner)}
-    named |= {(a.namespace, a.pod, a.container) for a in found.allocations}
+    named |= {(a.namespace, a.pod, a.container) for a in found.allocations or ()}
     assert named >= {names(use.owner) for use in snapshot.containers if use.active}
 
 

@@ -19,7 +19,7 @@ from gpuledger.app.config import (
     port_number,
     resolve,
 )
-from gpuledger.app.settings import NodeSettings
+from gpuledger.app.settings import DemoSettings, NodeSettings
 
 
 def settings(
@@ -95,6 +95,8 @@ def test_service_links_that_the_kubelet_injects_are_no_settings() -> None:
             ["--interval=fast"], {}, None, "--interval: 'fast' can't be used: write a duration", id="flag"
         ),
         pytest.param(["--interval=0s"], {}, None, "greater than 0", id="zero-interval"),
+        pytest.param(["--interval=200000d"], {}, None, "at most 30d", id="endless-interval"),
+        pytest.param([], {}, "[" * 100_000, "nested without end", id="endless-nesting"),
         pytest.param([], {"GPULEDGER_INTERVAL": "-1s"}, None, "GPULEDGER_INTERVAL: '-1s'", id="variable"),
         pytest.param([], {"GPULEDGER_INTERVALL": "1s"}, None, "mean GPULEDGER_INTERVAL?", id="typo-variable"),
         pytest.param([], {}, "intervall: 1s", "unknown key intervall; did you mean interval?", id="typo-key"),
@@ -200,3 +202,9 @@ def test_an_empty_namespace_resolves_to_the_defaults() -> None:
     given = argparse.Namespace(**{f.name: None for f in fields(NodeSettings)})
 
     assert NodeSettings() == resolve(NodeSettings, given, {})
+
+
+def test_a_service_link_does_not_pass_for_the_port_of_the_demo() -> None:
+    given = argparse.Namespace(**{f.name: None for f in fields(DemoSettings)})
+
+    assert DemoSettings() == resolve(DemoSettings, given, {"GPULEDGER_PORT": "tcp://10.0.0.1:9440"})

@@ -56,6 +56,7 @@ class World:
         self.before: dict[str, Callable[[], object]] = {}
         self.listed_at: list[float] = []
         self.api = SourceHealth("kube", up=True)
+        self.other_node = False
         self.sources = Sources(
             nvml=self.nvml,
             processes=self.processes,
@@ -89,7 +90,7 @@ class World:
         stop.wait()
 
     def pods(self) -> Mapping[PodUid, Pod]:
-        return {POD.uid: POD}
+        return {} if self.other_node else {POD.uid: POD}
 
     def health(self) -> SourceHealth:
         return self.api
@@ -133,6 +134,7 @@ class RecordingBookkeeper(Bookkeeper):
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in {
         "NVML_DEADLINE_SECONDS": DEADLINE,
+        "PROCFS_DEADLINE_SECONDS": DEADLINE,
         "KUBELET_INTERVAL_SECONDS": INTERVAL,
         "KUBELET_DEADLINE_SECONDS": DEADLINE,
         "LOGS_INTERVAL_SECONDS": INTERVAL,
@@ -261,6 +263,30 @@ def test_a_loop_that_hangs_shows_no_old_snapshot_and_is_trouble(loop: NodeLoop, 
     assert [] == loop.troubles(stall_timeout=0.3)
 
 
+def test_a_hang_in_proc_is_told_though_the_loop_itself_hangs(
+    loop: NodeLoop, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    shown(loop)
+    with world.hanging("procfs"):
+        until(lambda: "no answer" in health(loop, "procfs").error)
+
+        assert not health(loop, "procfs").up
+        assert health(loop, "nvml").up
+        until(lambda: any(line.startswith("procfs: no answer for") for line in lines(caplog)))
+        assert loop.last_cycle() is not None
+
+
+def test_an_api_that_knows_none_of_the_kubelets_pods_is_no_evidence(
+    world: World, books: RecordingBookkeeper
+) -> None:
+    world.other_node = True
+    with running(world.sources, books) as loop:
+        until(lambda: "--node-name" in health(loop, "kube").error)
+
+        assert not health(loop, "kube").up
+        assert ["nvidia.com/gpu"] == [r for use in shown(loop).containers for r in use.allocated]
+
+
 def test_a_loop_whose_first_cycle_hangs_is_trouble_too(world: World, books: RecordingBookkeeper) -> None:
     loop = NodeLoop(world.sources, books, interval=INTERVAL)
     with world.hanging("procfs"):
@@ -365,23 +391,22 @@ def test_a_failing_source_is_one_line_in_the_log_and_its_return_another(
     world.fail(source, "gone; bring it back")
     until(lambda: health(loop, source).failures >= 2)
     del world.before[source]
-    until(lambda: health(loop, source).up)
-    after_a_cycle(loop)
+    until(lambda: health(loop, source).up and len(lines(caplog)) > 1)
 
     assert [f"{source}: gone; bring it back", f"{source}: answers again"] == lines(caplog)
 
 
-def test_the_api_is_in_the_log_as_every_source_is(
-    loop: NodeLoop, world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.usefixtures("loop")
+def test_the_api_is_in_the_log_as_every_source_is(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    for state in (
+    states = (
         SourceHealth("kube", up=False, error="403: forbidden; see RBAC"),
         SourceHealth("kube", up=False, error="connection refused"),
         SourceHealth("kube", up=True),
-    ):
+    )
+    for told, state in enumerate(states):
         world.api = state
-        after_a_cycle(loop)
+        until(lambda: len(lines(caplog)) > told)  # noqa: B023 - waited for within the turn
 
     assert ["kube: 403: forbidden; see RBAC", "kube: connection refused", "kube: answers again"] == lines(
         caplog
@@ -391,7 +416,7 @@ def test_the_api_is_in_the_log_as_every_source_is(
 def test_stopping_ends_all_threads(world: World, books: RecordingBookkeeper) -> None:
     before = set(threading.enumerate())
     with running(world.sources, books):
-        assert {"loop", "nvml", "podresources", "podlogs", "kube"} == {
+        assert {"health", "loop", "nvml", "podresources", "podlogs", "kube"} == {
             thread.name for thread in set(threading.enumerate()) - before
         }
 

@@ -52,7 +52,11 @@ class Page:
         self.snapshot: NodeSnapshot | None = SNAPSHOT
         self.health = [SourceHealth("nvml", up=True, last_success=1_700_000_000.0)]
         self._page = MetricsPage(
-            "node-1", lambda: self.snapshot, lambda: self.health, series_limit=series_limit
+            "node-1",
+            lambda: self.snapshot,
+            lambda: self.health,
+            lambda: SNAPSHOT.taken_at,
+            series_limit=series_limit,
         )
 
     def get(self, accept: str = "", encoding: str = "") -> Response:
@@ -183,3 +187,13 @@ def test_a_new_snapshot_and_the_health_of_now_are_shown_at_once() -> None:
     series = page.series()
     assert series["gpuledger_container_memory_used_bytes"] == [0.0]
     assert series["gpuledger_source_up"] == [0.0]
+
+
+def test_the_age_of_the_books_is_told_also_when_they_are_too_old_to_be_shown() -> None:
+    page = Page()
+    page.snapshot = None
+
+    shown = page.series()
+
+    assert [SNAPSHOT.taken_at] == shown["gpuledger_last_cycle_timestamp_seconds"]
+    assert "gpuledger_gpu_up" not in shown

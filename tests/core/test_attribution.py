@@ -175,6 +175,12 @@ def test_a_container_that_names_a_cgroup_after_another_pod_stays_its_own_pods() 
     assert OWNER == holder_of(disguised, evidence(POD, VICTIM))
 
 
+def test_a_container_of_another_runtime_is_nobodys_though_it_bears_a_known_id() -> None:
+    forged = ProcessFacts(7, cgroup=Cgroup("container", container_id=CID))
+
+    assert Unattributed("container") == holder_of(forged, evidence(POD))
+
+
 def test_a_nested_kubelets_pod_owns_the_process_where_nothing_here_knows_the_outer_one() -> None:
     nested = ProcessFacts(
         7, cgroup=Cgroup("pod", UID, CID, outer=Cgroup("pod", OTHER_UID, ContainerId("e" * 64)))

@@ -116,7 +116,7 @@ def test_a_process_without_a_new_sample_keeps_its_ratio_for_two_periods_and_is_i
 
 @pytest.mark.parametrize("delay", [0.0, 0.9, 2.5], ids=["fast", "slow", "slower-than-a-sample-is-held"])
 def test_how_long_the_other_gpus_take_changes_nothing(delay: float) -> None:
-    """Each GPU is read `delay` before the cycle is booked, and its newest sample is a little older than that."""
+    """Each GPU is read `delay` before the cycle is booked; its newest sample is a little older than that."""
     meter, spent = GpuMeter(), 0.0
     for number in range(11):
         read = number * (1.0 + delay)

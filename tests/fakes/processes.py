@@ -39,6 +39,8 @@ class Processes:
             program.symlink_to("/bin/sleep")  # the kernel takes comm from the name that was executed
         process = subprocess.Popen([program, str(LIFETIME_S)], stdin=subprocess.DEVNULL)
         self._running[process.pid] = process
+        while Path(f"/proc/{process.pid}/comm").read_text() != f"{name[:15]}\n":
+            time.sleep(0.001)  # exec closes the pipe that Popen waits for a moment before it sets the name
         self._cgroups.put(process.pid, cgroup)
         return process.pid
 

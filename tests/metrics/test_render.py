@@ -34,7 +34,7 @@ from gpuledger.core.snapshot import (
 )
 from gpuledger.metrics import catalog
 from gpuledger.metrics.exposition import Family, render_text
-from gpuledger.metrics.render import render_build, render_node, render_sources
+from gpuledger.metrics.render import render_build, render_last_cycle, render_node, render_sources
 
 GOLDEN = Path(__file__).with_name("node.prom")
 GIB = 2**30
@@ -153,6 +153,7 @@ def page() -> str:
         [
             *render_node(SNAPSHOT),
             *render_build("gpu-1", "0.1.0", "3.11.7"),
+            *render_last_cycle("gpu-1", SNAPSHOT.taken_at),
             *render_sources("gpu-1", health),
             dropped,
         ]

@@ -185,3 +185,15 @@ def test_megabytes_take_no_longer_than_the_kernel_could_ask_for(text: str) -> No
     started = time.process_time()
     parse_cgroup(text)
     assert time.process_time() - started < 0.5
+
+
+def test_what_a_user_names_below_their_own_service_manager_is_no_pod() -> None:
+    """user@.service is delegated: whoever owns it makes cgroups of any name there, without being root."""
+    pod = "kubepods.slice/kubepods-pod2fa837fd_7da1_4896_863d_368a4ca73c2d.slice"
+    manager = "/user.slice/user-1000.slice/user@1000.service"
+    container_id = "c" * 64
+
+    forged = parse_cgroup(f"0::{manager}/{pod}/cri-containerd-{container_id}.scope\n")
+
+    assert (forged.kind, forged.pod_uid) == ("container", None)
+    assert parse_cgroup(f"0::{manager}/{pod}\n").kind == "host"

@@ -19,6 +19,9 @@ from gpuledger.core.sharding import Shard
 ENV_PREFIX = "GPULEDGER_"
 MAX_PORT = 65535
 
+MAX_SECONDS = 30 * 86400.0
+"""Longer than anything that is waited for here, and within what the system can wait."""
+
 _SERVICE_LINK = re.compile(r"(SERVICE_(HOST|PORT)\w*|PORT(_\d+_(TCP|UDP|SCTP)\w*)?)$")
 """Variables that the kubelet injects for a Service called gpuledger… (enableServiceLinks)."""
 
@@ -57,7 +60,10 @@ def duration(text: str) -> float:
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError("write a duration such as 200ms, 1s, 1m30s or 2h")
-    return sum(float(number) * units[unit] for number, unit in parts)
+    seconds = sum(float(number) * units[unit] for number, unit in parts)
+    if seconds > MAX_SECONDS:
+        raise ValueError("write a duration of at most 30d")
+    return seconds
 
 
 def positive_duration(text: str) -> float:
@@ -192,6 +198,8 @@ def read_config_file(path: Path, options: Mapping[str, Option]) -> dict[str, tup
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 - see above
     except OSError as error:
         raise ConfigError(f"--config.file {path}: {error.strerror}; name a file that can be read") from error
+    except RecursionError as error:
+        raise ConfigError(f"--config.file {path}: not settings: nested without end") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(f"--config.file {path}: not YAML: {reason}") from error
@@ -216,6 +224,8 @@ def _environment(
     by_variable = {declared.variable: name for name, declared in options.items()}
     settings: dict[str, tuple[str, str | None]] = {}
     for variable, value in environ.items():
+        if _SERVICE_LINK.search(variable) and "://" in value:
+            continue  # GPULEDGER_PORT=tcp://… is never ours, though `demo` has a --port
         if variable in by_variable:
             settings[by_variable[variable]] = (variable, value)
         elif variable.startswith(ENV_PREFIX) and not _SERVICE_LINK.search(variable):

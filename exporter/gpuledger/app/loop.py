@@ -37,6 +37,8 @@ KUBELET_INTERVAL_SECONDS = 5.0
 KUBELET_DEADLINE_SECONDS = 10.0
 ALLOCATIONS_OUTLIVE_SECONDS = 300.0
 """How long allocations stand after the kubelet fell silent: they change rarely, and its restarts are short."""
+PROCFS_DEADLINE_SECONDS = 5.0
+WRONG_NODE = "the API lists none of the pods that the kubelet runs here; is --node-name this node's name?"
 LOGS_INTERVAL_SECONDS = 1.0
 LOGS_DEADLINE_SECONDS = 10.0
 NO_PROCESSES = "not in the host's PID namespace, so that no process can be attributed; set hostPID: true"
@@ -102,8 +104,14 @@ class NodeLoop:
         self._snapshot: tuple[float, NodeSnapshot] | None = None
         self._cycled_at = time.monotonic()
         """Steady time at which the loop last was well, if only to see that nothing is new."""
+        self._facts_asked_at: float | None = None
+        """Steady time at which /proc was asked, while it has not answered."""
         self._stop = threading.Event()
-        runs = {"loop": self._run, **{poll.name: poll.run for poll in self._polls}}
+        runs = {
+            "loop": self._run,
+            "health": self._watch_health,
+            **{poll.name: poll.run for poll in self._polls},
+        }
         if sources.pods is not None:
             runs["kube"] = sources.pods.run
         self._threads = [
@@ -134,8 +142,19 @@ class NodeLoop:
     def health(self) -> list[SourceHealth]:
         """How each source is doing now."""
         sources = [poll.health() for poll in self._polls]
-        kube = [self._sources.pods.health()] if self._sources.pods is not None else []
-        return [*sources, self._procfs, *kube]
+        procfs, began = self._procfs, self._facts_asked_at
+        if began is not None and (hung := time.monotonic() - began) > PROCFS_DEADLINE_SECONDS:
+            procfs = replace(procfs, up=False, error=f"no answer for {hung:.0f} s")
+        if self._sources.pods is None:
+            return [*sources, procfs]
+        kube = self._sources.pods.health()
+        if kube.up and self._snapshot is not None and not self._snapshot[1].api_knows_node:
+            kube = replace(kube, up=False, error=WRONG_NODE)
+        return [*sources, procfs, kube]
+
+    def last_cycle(self) -> float | None:
+        """Unix time of the last cycle, however long ago."""
+        return self._snapshot[1].taken_at if self._snapshot is not None else None
 
     def troubles(self, stall_timeout: float) -> list[str]:
         """What only a restart cures; empty while all is well."""
@@ -150,7 +169,6 @@ class NodeLoop:
 
     def _run(self, stop: threading.Event) -> None:
         tick = min(self._interval, TICK_SECONDS)
-        errors: dict[str, str] = {}
         failure = ""
         while not stop.is_set():
             self._nvml.wait(tick)
@@ -163,6 +181,11 @@ class NodeLoop:
                 failure = repr(error)
             if not failure:
                 self._cycled_at = time.monotonic()
+
+    def _watch_health(self, stop: threading.Event) -> None:
+        """Log changes of health from outside the loop, which may itself be what hangs."""
+        errors: dict[str, str] = {}
+        while not stop.wait(min(self._interval, TICK_SECONDS)):
             log_changes(self.health(), errors)
 
     def _cycle(self) -> bool:
@@ -192,7 +215,7 @@ class NodeLoop:
             return None
         listed = [gpu for gpu in reading.gpus if gpu.processes] if reading is not None else []
         pids = {process.pid for gpu in listed for process in gpu.processes or ()}
-        began = time.monotonic()
+        began = self._facts_asked_at = time.monotonic()
         try:
             listed_at = min((gpu.listed_at for gpu in listed), default=0.0)
             facts = self._sources.processes(pids, listed_at=listed_at)
@@ -200,6 +223,8 @@ class NodeLoop:
             failures = self._procfs.failures + 1
             self._procfs = replace(self._procfs, up=False, failures=failures, error=str(error))
             return {pid: ProcessFacts(pid, fault="permission") for pid in pids}
+        finally:
+            self._facts_asked_at = None
         duration = time.monotonic() - began
         self._procfs = replace(
             self._procfs, up=True, last_success=time.time(), duration_seconds=duration, error=""

@@ -10,7 +10,7 @@ import socket
 from collections import deque
 
 from gpuledger.app.bookkeeper import Bookkeeper
-from gpuledger.app.config import add_options, resolve
+from gpuledger.app.config import ConfigError, add_options, resolve
 from gpuledger.app.http import Server
 from gpuledger.app.logs import set_up_logging
 from gpuledger.app.loop import NodeLoop, Pods, Sources
@@ -68,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
 def node_sources(settings: NodeSettings, node: str, xids: deque[XidEvent]) -> Sources:
     """The real sources, as far as this place offers them."""
     procfs = str(settings.path_procfs)
+    if not (settings.path_procfs / "stat").exists():
+        raise ConfigError(f"--path.procfs={procfs}: no procfs is mounted there; name where the host's /proc is")
     return Sources(
         nvml=NvmlSource().read,
         processes=ProcfsSource(procfs).read if in_initial_pid_namespace(procfs) else None,
@@ -85,7 +87,7 @@ def _pods(settings: NodeSettings, node: str) -> Pods | None:
     try:
         connection = connect(settings.kube, settings.kubeconfig, settings.kube_context)
     except SourceError as error:
-        if settings.kube != "auto":
+        if settings.kube != "auto" or settings.kubeconfig or settings.kube_context:
             raise
         log.warning("kube: %s, or use --kube=off", error)
         return None

@@ -21,7 +21,7 @@ from gpuledger.core.snapshot import NodeSnapshot, SourceHealth
 from gpuledger.metrics import catalog
 from gpuledger.metrics.dcgm import render_dcgm
 from gpuledger.metrics.exposition import Family, render_openmetrics, render_text
-from gpuledger.metrics.render import render_build, render_node, render_sources
+from gpuledger.metrics.render import render_build, render_last_cycle, render_node, render_sources
 
 GZIP_LEVEL = 4
 OPENMETRICS_VERSIONS = ("1.0.0", "0.0.1")
@@ -50,6 +50,7 @@ class MetricsPage:
         node: str,
         snapshot: Callable[[], NodeSnapshot | None],
         health: Callable[[], list[SourceHealth]],
+        last_cycle: Callable[[], float | None],
         *,
         series_limit: int,
         dcgm_compatible: bool = False,
@@ -57,6 +58,7 @@ class MetricsPage:
         self._node = node
         self._snapshot = snapshot
         self._health = health
+        self._last_cycle = last_cycle
         self._series_limit = series_limit
         self._renderers = (render_node, render_dcgm) if dcgm_compatible else (render_node,)
         self._dropped: Counter[str] = Counter()
@@ -77,19 +79,18 @@ class MetricsPage:
         return Response(200, body, style.content_type, headers)
 
     def _body(self, style: _Style) -> bytes:
-        books = self._books(style)
+        snapshot = self._snapshot()
+        books = self._books(style, snapshot) if snapshot is not None else b""
         exporter = chain(
             render_build(self._node, __version__, platform.python_version()),
+            render_last_cycle(self._node, snapshot.taken_at if snapshot else self._last_cycle()),
             render_sources(self._node, self._health()),
             self._dropped_series(),
         )
         own: bytes = style.render_own(self._process)
         return books + style.render(exporter).encode() + own
 
-    def _books(self, style: _Style) -> bytes:
-        snapshot = self._snapshot()
-        if snapshot is None:
-            return b""
+    def _books(self, style: _Style, snapshot: NodeSnapshot) -> bytes:
         kept = self._rendered.get(style)
         if kept is None or kept[0] is not snapshot:
             kept = self._rendered[style] = (snapshot, style.render(self._limited(snapshot)).encode())

@@ -32,7 +32,12 @@ class NodeSite:
         self._loop = loop
         self._stall_timeout = stall_timeout
         self._metrics = MetricsPage(
-            node, loop.snapshot, loop.health, series_limit=series_limit, dcgm_compatible=dcgm_compatible
+            node,
+            loop.snapshot,
+            loop.health,
+            loop.last_cycle,
+            series_limit=series_limit,
+            dcgm_compatible=dcgm_compatible,
         )
 
     def answer(self, request: Request) -> Response:

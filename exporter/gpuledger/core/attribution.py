@@ -89,9 +89,10 @@ def holder_of(facts: ProcessFacts | None, evidence: Evidence) -> Holder:
         return Unattributed("permission")
     # A container that may make cgroups can name one like another pod's, but can't leave its own, the outermost.
     for cgroup in (facts.cgroup.outer, facts.cgroup):
-        owner = cgroup and (_owner_by_container(cgroup, evidence) or _owner_by_pod(cgroup, evidence))
-        if owner:
-            return owner
+        if cgroup is not None and cgroup.kind == "pod":
+            owner = _owner_by_container(cgroup, evidence) or _owner_by_pod(cgroup, evidence)
+            if owner is not None:
+                return owner
     return _unowned(facts.cgroup)
 
 
@@ -196,7 +197,7 @@ def live_allocations(allocations: Iterable[Allocation], pods: PodIndex) -> tuple
 
 
 def knows_this_node(allocations: Collection[Allocation], pods: PodIndex) -> bool:
-    """Whether the API's pods can be this node's: if it lists none that the kubelet runs, it was asked for another."""
+    """Whether the API's pods are this node's: an answer about another node lists none that the kubelet runs."""
     return not allocations or any((a.namespace, a.pod) in pods.by_name for a in allocations)
 
 

@@ -61,6 +61,11 @@ def render_sources(node: str, sources: Iterable[SourceHealth]) -> Iterator[Famil
     return _families(rows)
 
 
+def render_last_cycle(node: str, taken_at: float | None) -> Iterator[Family]:
+    """When the books were last written, also when that is too long ago for them to be shown."""
+    return _families({} if taken_at is None else {"last_cycle_timestamp_seconds": [((node,), taken_at)]})
+
+
 def render_build(node: str, version: str, python_version: str) -> Iterator[Family]:
     """Which exporter this is."""
     return _families({"build_info": [((node, version, python_version), 1)]})
@@ -194,7 +199,6 @@ def _findings(rows: Rows, node: str, findings: Iterable[RuntimeFinding]) -> None
 
 def _cycle(rows: Rows, snapshot: NodeSnapshot) -> None:
     node = snapshot.node
-    add(rows, "last_cycle_timestamp_seconds", (node,), snapshot.taken_at)
     for result, count in snapshot.attribution.items():
         add(rows, "attribution_processes", (node, result), count)
     add(rows, "unresolved_allocations", (node,), snapshot.unresolved_allocations)

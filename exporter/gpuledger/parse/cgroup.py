@@ -42,6 +42,9 @@ _PODMAN_POD = re.compile(rf"(?<=/libpod_parent)/{_ID}(?=/)")
 # LXC; Podman's cgroupfs parent and monitors; what systemd-machined runs (systemd.special(7)).
 _GUEST = re.compile(r"lxc(?:\..*)?|libpod_parent|libpod-conmon-.*|machine\.slice")
 
+# A user's service manager owns all below it, and gives it any name without being root (user@.service(5)).
+_DELEGATED = re.compile(r"user@[0-9]+\.service")
+
 # What systemd and desktops number as they make it, so that each is another: `session-3.scope`,
 # `tmux-spawn-<uuid>.scope`, systemd-run's `run-r<128 bits>.service` and `run-p<pid>-i<number>.service`; and
 # instances for a job or a connection (`gpu-job@4f1c9be2.service`, `sshd@7-10.0.0.1:22-….service`), though not
@@ -84,7 +87,9 @@ def _weight(cgroup: Cgroup) -> tuple[bool, ...]:
 
 def _parse_path(path: str, *, root_is_host: bool) -> Cgroup:
     names = [name for name in _PODMAN_POD.sub("", path.removesuffix(_DELETED)).split("/") if name]
-    return _find_pod(names) or _find_container(names) or _find_host(names, root_is_host=root_is_host)
+    delegated = any(_DELEGATED.fullmatch(name) for name in names)
+    pod = None if delegated else _find_pod(names)
+    return pod or _find_container(names) or _find_host(names, root_is_host=root_is_host)
 
 
 def _find_pod(names: list[str]) -> Cgroup | None:

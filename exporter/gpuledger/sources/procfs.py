@@ -68,10 +68,19 @@ class ProcfsSource:
         """Look up all the PIDs that NVML lists on the node; a PID that is not among them is forgotten.
 
         `listed_at` is when NVML was asked for the (first) list, in seconds since boot (CLOCK_BOOTTIME): a
-        process born in that clock tick or later is not the one listed, which must have exited. Raises
-        SourceError where the failure says nothing about the process.
+        process born in that clock tick or later is not the one listed, which must have exited. A PID that
+        /proc tells nonsense of is one that it refuses to tell of; raises SourceError where all are so.
         """
-        facts = {pid: self._read_facts(pid, listed_at) for pid in pids}
+        facts: dict[int, ProcessFacts] = {}
+        nonsense: SourceError | None = None
+        for pid in pids:
+            try:
+                facts[pid] = self._read_facts(pid, listed_at)
+            except SourceError as error:
+                nonsense = error
+                facts[pid] = ProcessFacts(pid, fault="permission")
+        if nonsense is not None and all(fact.fault == "permission" for fact in facts.values()):
+            raise nonsense
         self._known = {pid: self._known[pid] for pid in facts if not facts[pid].fault}
         return facts
 
@@ -132,7 +141,7 @@ class ProcfsSource:
         return parse_cgroup(text, root_is_host=root_is_host)
 
     def _read_resources(self, pid: int) -> tuple[float, int] | tuple[None, None]:
-        psutil.PROCFS_PATH = self._root
+        before, psutil.PROCFS_PATH = psutil.PROCFS_PATH, self._root
         try:
             process = psutil.Process(pid)
             with process.oneshot():
@@ -140,6 +149,8 @@ class ProcfsSource:
                 return times.user + times.system, process.memory_info().rss
         except (psutil.Error, OSError):
             return None, None
+        finally:
+            psutil.PROCFS_PATH = before
 
 
 def _is_namespace(link: str, name: str) -> bool:
