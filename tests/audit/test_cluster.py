@@ -169,6 +169,53 @@ def test_devices_by_claim(claims: list[Object], expected: str) -> None:
     assert line.endswith(expected)
 
 
+def _claim_of_class(name: str, driver: str = "") -> Object:
+    claim = _claim([{**_device("a"), "driver": driver}] if driver else None, count=1)
+    claim["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = name
+    return claim
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        pytest.param(_claim_of_class("h100"), ["1 unresolved claim(s)"], id="class of the cluster's own"),
+        pytest.param(_claim_of_class("h100", "gpu.nvidia.com"), ["1 GPU"], id="the driver tells"),
+        pytest.param(_claim_of_class("gpu.nvidia.com"), ["1 GPU"], id="class of a driver"),
+        pytest.param(_claim_of_class("nic.example.com"), [], id="a network card"),
+        pytest.param(_claim_of_class("fast", "nic.example.com"), [], id="a network card by its driver"),
+    ],
+)
+def test_a_pod_is_a_gpu_pod_by_what_it_claims(claim: Object, expected: list[str]) -> None:
+    lines = _lines(_report(_pod("a", **CLAIMING), claim), "ml/a")
+    assert [True] * len(expected) == [words in line for words, line in zip(expected, lines, strict=True)]
+
+
+def test_an_amount_that_can_not_be_read_is_unknown() -> None:
+    pod = _pod("a")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {GPU: "two"}}
+    (line,) = _lines(_report(pod), "ml/a")
+    assert line.endswith("   ? GPU (unknown amount of nvidia.com/gpu)")
+
+
+def test_an_amount_that_can_not_be_read_is_told_once() -> None:
+    pod = _pod("a")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {GPU: "two"}, "requests": {GPU: "two"}}
+    assert 1 == audited(json.dumps(pod), "invalid-quantity").totals().findings.total()
+
+
+def test_fractions_of_gpus_are_in_the_inventory() -> None:
+    pod = _pod("a")
+    pod["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
+    (line,) = _lines(_report(pod), "ml/a")
+    assert line.endswith("(gpu-fraction 0.5)")
+
+
+def test_who_asks_for_no_gpu_at_all_is_left_out() -> None:
+    pod = _pod("a")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {GPU: "0"}}
+    assert _lines(_report(pod), "ml/a") == []
+
+
 def test_a_claim_that_pods_share_counts_once() -> None:
     assert _report(_pod("a", **CLAIMING), _pod("b", **CLAIMING), _claim()).totals().cards == 2
 
@@ -195,6 +242,7 @@ def test_an_extended_resource_that_a_claim_stands_in_for_counts_once() -> None:
 
 # ---- posture ----
 
+OWNER = {"kind": "DaemonSet", "name": "t", "uid": "d", "controller": True}
 ENVVAR = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
 
 
@@ -207,7 +255,7 @@ def _toolkit(*env: Object, **fields: Any) -> PodManifest:
     }
     value = {
         "kind": "Pod",
-        "metadata": {"name": "t", "namespace": "gpu-operator"},
+        "metadata": {"name": "t", "namespace": "gpu-operator", "ownerReferences": [OWNER]},
         "spec": {"containers": [container]},
     }
     (found,) = parse_plain_object(value)
@@ -239,7 +287,7 @@ ELSEWHERE = _toolkit({"name": ENVVAR, "valueFrom": {"configMapKeyRef": {"name": 
 def test_posture(toolkits: list[PodManifest], expected: tuple[str, str, str]) -> None:
     posture = Posture()
     for toolkit in toolkits:
-        posture.observe(toolkit.namespace, toolkit.spec)
+        posture.observe(toolkit)
     assert expected == (posture.environment, posture.volume_mount, posture.annotation)
 
 
@@ -247,7 +295,7 @@ def test_the_posture_is_told_with_its_evidence() -> None:
     toolkit = {"name": "t", "image": "nvcr.io/nvidia/k8s/container-toolkit:v1.19.0"}
     pod = {
         "kind": "Pod",
-        "metadata": {"name": "t", "namespace": "gpu-operator"},
+        "metadata": {"name": "t", "namespace": "gpu-operator", "ownerReferences": [OWNER]},
         "spec": {"containers": [toolkit]},
     }
     evidence = (

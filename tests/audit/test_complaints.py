@@ -157,6 +157,19 @@ def test_tenants_can_not_excuse_live_objects() -> None:
     assert 1 == len(findings(_report(pod, checks=("gpu-privileged",))))
 
 
+# ---- pods that may reach a GPU and most likely don't ----
+
+
+def test_a_pod_whose_environment_comes_from_elsewhere_is_shown_for_that_alone() -> None:
+    container = {"name": "main", "image": "app", "envFrom": [{"configMapRef": {"name": "x"}}]}
+    assert ["gpu-env-bypass"] == [finding.check for finding in findings(_report(_pod(container)))]
+
+
+def test_a_pod_that_most_likely_reaches_no_gpu_is_not_counted_unless_something_is_found() -> None:
+    container = {"name": "main", "image": "app", "envFrom": [{"configMapRef": {"name": "x"}}]}
+    assert 0 == _report(_pod(container), checks=("gpu-privileged", "memory-limit")).totals().pods
+
+
 # ---- infrastructure ----
 
 PLUGIN = {"name": "plugin", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.19.0", **PRIVILEGED}
@@ -164,6 +177,11 @@ PLUGIN = {"name": "plugin", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.19.0",
 
 def _infrastructure(namespace: str = "gpu-operator", owner: str = "DaemonSet", *others: Object) -> Object:
     return _pod(PLUGIN, *others, meta={**_owned("plugin-x", owner, uid="u"), "namespace": namespace})
+
+
+def _stack_like(image: str, namespace: str = "gpu-operator") -> Object:
+    container = {"name": "x", "image": image, **PRIVILEGED}
+    return _pod(container, meta={**_owned("x", uid="u"), "namespace": namespace})
 
 
 def test_the_gpu_stack_is_exempt_from_what_it_has_to_do_and_counted() -> None:
@@ -181,6 +199,16 @@ def test_the_gpu_stack_is_exempt_from_what_it_has_to_do_and_counted() -> None:
             _infrastructure("gpu-operator", "DaemonSet", _container("extra")), id="foreign container beside it"
         ),
         pytest.param(_pod(_container(**PRIVILEGED), meta={"namespace": "gpu-operator"}), id="foreign image"),
+        pytest.param(_stack_like("evil.example.com/nvidia/k8s-device-plugin:v0.19.0"), id="foreign registry"),
+        pytest.param(_stack_like("evil.example.com/nfd-miner:1", "kube-system"), id="image of a similar name"),
+        pytest.param(
+            _pod(
+                PLUGIN,
+                meta={**_owned("plugin-x", uid="u"), "namespace": "gpu-operator"},
+                ephemeralContainers=[{"name": "e", "image": "app:1"}],
+            ),
+            id="foreign ephemeral container",
+        ),
     ],
 )
 def test_the_gpu_stack_can_not_be_faked_by_one_sign(pod: Object) -> None:

@@ -118,13 +118,14 @@ def toolkit(name: str, node: str, *, unprivileged: bool) -> Object:
     value = str(unprivileged).lower()
     env = [{"name": "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED", "value": value}]
     image = "nvcr.io/nvidia/k8s/container-toolkit:v1.19.0"
+    owner = {"kind": "DaemonSet", "name": "toolkit", "controller": True, "apiVersion": "apps/v1"}
     return pod(
         name,
         node=node,
         namespace="gpu-operator",
         image=image,
         container={"env": env},
-        metadata={"uid": f"uid-{name}"},
+        metadata={"uid": f"uid-{name}", "ownerReferences": [owner]},
     )
 
 

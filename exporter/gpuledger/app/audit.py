@@ -19,6 +19,7 @@ from gpuledger.audit.advisories import Advisory, parse_advisories
 from gpuledger.audit.baseline import BaselineError, fingerprint, parse_baseline, render_baseline
 from gpuledger.audit.check import Check, Severity
 from gpuledger.audit.checks import CHECKS, STATIC_CHECKS
+from gpuledger.audit.claims import ClaimBook
 from gpuledger.audit.classic import CLASSIC_CHECKS
 from gpuledger.audit.engine import Audit
 from gpuledger.audit.facts import ClusterFacts
@@ -180,7 +181,8 @@ def _judge(args: argparse.Namespace, checks: Iterable[Check], now: float) -> Jud
         raise ConfigError(f"{args.policy}: {error}") from error
     except BaselineError as error:
         raise ConfigError(f"{args.baseline}: {error}") from error
-    facts = ClusterFacts(inventory=InventoryBook(also=args.gpu_resource))
+    also = args.gpu_resource
+    facts = ClusterFacts(inventory=InventoryBook(also=also), claims=ClaimBook(also=also))
     return Judge({check.id: check for check in checks}, facts, now, _minimum(args), policy, baseline)
 
 

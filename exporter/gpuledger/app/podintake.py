@@ -118,5 +118,5 @@ class PodIntake:
 
 def _posture(manifest: PodManifest) -> Posture | None:
     posture = Posture()
-    posture.observe(manifest.namespace, manifest.spec)
+    posture.observe(manifest)
     return posture if any(posture.evidence) else None

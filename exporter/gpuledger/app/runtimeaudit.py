@@ -32,5 +32,5 @@ def _is_expected(found: Misuse, pods: PodIndex) -> bool:
     pod = pods.by_uid.get(found.owner.pod_uid) if found.owner and found.owner.pod_uid else None
     if pod is None or found.check not in ("rt-use-without-request", "rt-use-wrong-device"):
         return False
-    images = [container.image for container in pod.containers if container.kind != "ephemeral"]
+    images = [container.image for container in pod.containers]
     return bool(role_of(pod.namespace, pod.workload, images))

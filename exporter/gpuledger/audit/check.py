@@ -32,13 +32,15 @@ class Severity(IntEnum):
 class Hit(msgspec.Struct, frozen=True, gc=False):
     """A place that a check flags: its field path, and the container where it is one's.
 
-    `severity` differs from the check's where this place is less bad.
+    `severity` differs from the check's where this place is less bad. `claims` are those that decide, once they
+    are known.
     """
 
     path: str
     detail: str = ""
     container: str = ""
     severity: Severity | None = None
+    claims: tuple[str, ...] = ()
 
 
 def _flags_nothing(_: object) -> Iterator[Hit]:
@@ -71,3 +73,8 @@ class Check:
     opt_in: bool = False
     of_failed: bool = False
     at_runtime: bool = False
+
+    @property
+    def of_gpus(self) -> bool:
+        """Whether it is about GPUs, and not about pods of any kind."""
+        return self.id.startswith("gpu-")

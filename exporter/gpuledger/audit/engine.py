@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+
+import msgspec
 
 from gpuledger.audit.annotations import annotated_reason
 from gpuledger.audit.check import Check, Hit
 from gpuledger.audit.claims import claims_of
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
-from gpuledger.audit.infrastructure import image_role, infrastructure_role
-from gpuledger.audit.subject import AuditContext, asks_for_gpu, subject_of, waiting_for, ways_to_gpu
+from gpuledger.audit.infrastructure import infrastructure_role
+from gpuledger.audit.stack import component_of
+from gpuledger.audit.subject import (
+    TENTATIVE_WAYS,
+    AuditContext,
+    fractions_of,
+    names_gpu,
+    subject_of,
+    waiting_for,
+    ways_to_gpu,
+)
 from gpuledger.core.model import NOTHING
 from gpuledger.parse.manifests import KubeObject, PodManifest, ResourceClaim, ResourceClaimTemplate
 from gpuledger.parse.workload import workload_of
@@ -21,6 +31,8 @@ from gpuledger.parse.workload import workload_of
 @dataclass(slots=True)
 class Audit:
     """An audit of GPU pods by `checks`: of those that ask for a GPU or reach one, or with `every_pod` of all.
+
+    Pods that may reach one, and most likely don't, are looked at by the checks of GPUs alone.
 
     `namespace` narrows what is audited, not what is counted. Without `reach`, pods that don't ask are left out.
     """
@@ -34,10 +46,12 @@ class Audit:
     _seen: set[int] = field(default_factory=set)
     _of_failed: tuple[Check, ...] = field(init=False)
     _of_others: tuple[Check, ...] = field(init=False)
+    _of_gpus: tuple[Check, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self._of_failed = tuple(check for check in self.checks if check.of_failed)
         self._of_others = tuple(check for check in self.checks if not check.of_failed)
+        self._of_gpus = tuple(check for check in self._of_others if check.of_gpus)
 
     def take(self, item: KubeObject) -> AuditedPod | None:
         """Audit an object; None where there is nothing to audit, or it was audited before."""
@@ -49,22 +63,34 @@ class Audit:
         return None
 
     def _pod(self, manifest: PodManifest) -> AuditedPod | None:
-        asks = asks_for_gpu(manifest, self.context.also)
+        asks = names_gpu(manifest, self.context.also)
         reach = tuple(ways_to_gpu(manifest)) if self.reach else ()
-        chosen = asks or reach or self.every_pod or (self.reach and _is_gpu_stack(manifest))
+        surely = asks or self.every_pod or (self.reach and _is_gpu_stack(manifest))
+        by_claims = not surely and bool(manifest.spec.resource_claims) and TENTATIVE_WAYS.issuperset(reach)
+        tentative = not surely and not by_claims and TENTATIVE_WAYS.issuperset(reach)
+        chosen = surely or by_claims or reach
         if not chosen or self._is_repeated(manifest.meta.uid, manifest.path):
             return None
         pod = subject_of(manifest, self.context)
         # A controller that a cluster runs holds nothing itself: its pods do.
-        gpus = pod.gpu_requests if asks and (manifest.kind == "Pod" or not manifest.meta.uid) else NOTHING
+        holds = asks and (manifest.kind == "Pod" or not manifest.meta.uid)
+        gpus = pod.gpu_requests if holds else NOTHING
         if manifest.spec.node_name:
             self.facts.inventory.add_requests(manifest.spec.node_name, gpus)
         if self.namespace not in ("", manifest.namespace):
             return None
-        hits = [(check, hit) for check in self._of_others for hit in check.pod_rule(pod)]
+        checks = self._of_gpus if tentative else self._of_others
+        hits = [(check, hit) for check in checks for hit in check.pod_rule(pod)]
         order = {container.path: index for index, container in enumerate(pod.containers)}
         hits.sort(key=lambda entry: order.get(_element(entry[1].path), len(order)))
-        return _audited(manifest, hits, gpus, reach)
+        audited = _audited(manifest, hits, reach)
+        return msgspec.structs.replace(
+            audited,
+            gpus=dict(gpus),
+            unknown_gpus=pod.unknown_gpus if holds else (),
+            by_claims=by_claims,
+            tentative=tentative,
+        )
 
     def _ended_pod(self, manifest: PodManifest) -> AuditedPod | None:
         """A pod that has ended holds nothing; what is left to say is why it failed."""
@@ -74,7 +100,7 @@ class Audit:
         hits = [(check, hit) for check in self._of_failed for hit in check.pod_rule(pod)]
         if not hits or self._is_repeated(manifest.meta.uid, manifest.path):
             return None
-        return _audited(manifest, hits, NOTHING, ())
+        return _audited(manifest, hits, ())
 
     def _claim(self, claim: ResourceClaim | ResourceClaimTemplate) -> AuditedPod | None:
         meta = claim.metadata
@@ -106,9 +132,7 @@ class Audit:
 Hits = Sequence[tuple[Check, Hit]]
 
 
-def _audited(
-    manifest: PodManifest, hits: Hits, gpus: Mapping[str, Decimal], reach: tuple[str, ...]
-) -> AuditedPod:
+def _audited(manifest: PodManifest, hits: Hits, reach: tuple[str, ...]) -> AuditedPod:
     workload = workload_of(manifest.meta, manifest.kind)
     role = infrastructure_role(manifest.namespace, workload, manifest.spec) if hits else ""
     # A tenant writes the annotations of live objects: only a file, which somebody reviews, may excuse itself.
@@ -124,7 +148,7 @@ def _audited(
         uid=manifest.meta.uid,
         node=manifest.spec.node_name,
         pending=waiting_for(manifest),
-        gpus=dict(gpus),
+        fractions=fractions_of(manifest),
         claims=claims_of(manifest),
         reach=reach,
         findings=_findings(hits, annotations, role),
@@ -140,6 +164,7 @@ def _findings(hits: Hits, annotations: Mapping[str, str], role: str) -> tuple[Fi
             path=hit.path,
             detail=hit.detail,
             container=hit.container,
+            claims=hit.claims,
             exempt=(check.expected and role and f"expected of GPU infrastructure ({role})")
             or (annotations and annotated_reason(annotations, check.id, hit.container))
             or "",
@@ -157,5 +182,6 @@ def _element(path: str) -> str:
 
 def _is_gpu_stack(manifest: PodManifest) -> bool:
     return any(
-        image_role(container.image) for container in (*manifest.spec.containers, *manifest.spec.init_containers)
+        component_of(container.image)
+        for container in (*manifest.spec.containers, *manifest.spec.init_containers)
     )

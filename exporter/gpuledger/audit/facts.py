@@ -15,6 +15,7 @@ from gpuledger.parse.manifests import (
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceQuota,
+    ResourceSlice,
 )
 
 _ADMIN_ACCESS = ("resource.kubernetes.io/admin-access", "resource.k8s.io/admin-access")
@@ -33,9 +34,11 @@ class ClusterFacts:
     def observe(self, item: KubeObject) -> None:
         """Take note of what an object tells about others."""
         if isinstance(item, PodManifest):
-            self.posture.observe(item.namespace, item.spec)
+            self.posture.observe(item)
         elif isinstance(item, Node):
             self.inventory.add_node(item)
+        elif isinstance(item, ResourceSlice):
+            self.inventory.add_slice(item)
         elif isinstance(item, ResourceQuota):
             self.inventory.add_quota(item)
         elif isinstance(item, ResourceClaim | ResourceClaimTemplate):

@@ -9,10 +9,11 @@ from decimal import Decimal
 
 from gpuledger.core.inventory import NodeResource
 from gpuledger.core.resources import gpu_device_class_kind, gpu_resource_kind
-from gpuledger.parse.manifests import Node, ResourceQuota
+from gpuledger.parse.manifests import Node, ResourceQuota, ResourceSlice
 from gpuledger.parse.quantity import parse_readable
 
 _CLASS_QUOTA = ".deviceclass.resource.k8s.io/devices"
+_ANY_NODE = ""
 _ZERO = Decimal(0)
 
 
@@ -52,12 +53,18 @@ class InventoryBook:
 
     also: re.Pattern[str] | None = None
     _nodes: dict[str, Node] = field(default_factory=dict)
+    _sliced: set[str] = field(default_factory=set)
     _quotas: list[ResourceQuota] = field(default_factory=list)
     _requested: dict[str, dict[str, Decimal]] = field(default_factory=dict)
 
     def add_node(self, node: Node) -> None:
         """Take note of a node."""
         self._nodes[node.metadata.name] = node
+
+    def add_slice(self, part: ResourceSlice) -> None:
+        """Take note of devices for claims."""
+        if gpu_device_class_kind(part.spec.driver, self.also):
+            self._sliced.add(part.spec.node_name)
 
     def add_quota(self, quota: ResourceQuota) -> None:
         """Take note of a quota."""
@@ -70,8 +77,13 @@ class InventoryBook:
             requested[resource] = requested.get(resource, _ZERO) + amount
 
     def has_no_gpu(self, node: str) -> bool:
-        """Whether a node is known, and known to offer no GPU."""
-        return node in self._nodes and not self._offers(self._nodes[node])
+        """Whether a node is known, and known to offer no GPU, neither by resource nor by claim."""
+        return (
+            node in self._nodes
+            and not self._offers(self._nodes[node])
+            and self._label(node, "nvidia.com/gpu.present") != "true"
+            and self._sliced.isdisjoint((node, _ANY_NODE))
+        )
 
     def sharing(self, node: str) -> str:
         """How a node's GPUs are shared (`time-slicing`, `mps`), empty where they are not or nothing tells."""

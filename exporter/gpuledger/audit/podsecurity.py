@@ -8,11 +8,6 @@ BASELINE = "https://kubernetes.io/docs/concepts/security/pod-security-standards/
 RESTRICTED = "https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted"
 
 
-def capability(name: str) -> str:
-    """A capability as Kubernetes writes it: runtimes take it with and without `CAP_`, in any case."""
-    return name.upper().removeprefix("CAP_")
-
-
 def seccomp_of(pod: PodSubject, container: ContainerSubject) -> str:
     """The type of the seccomp profile in force: the container's own, else the pod's, else empty."""
     own = container.spec.security_context.seccomp_profile.type

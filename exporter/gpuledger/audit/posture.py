@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpuledger.parse.podspec import Container, PodSpec
+from gpuledger.audit.infrastructure import TOOLKIT, image_role, infrastructure_role
+from gpuledger.parse.manifests import PodManifest
+from gpuledger.parse.podspec import Container
+from gpuledger.parse.workload import workload_of
 
 Verdict = Literal["open", "closed", "unknown"]
 
-_TOOLKIT = "container-toolkit"
 _YES = ("true", "1", "t", "yes")
 _NO = ("false", "0", "f", "no", "")
 
@@ -35,11 +37,15 @@ class Posture:
     """Namespaces that may have management CDI devices; the toolkit's own always may."""
     _settings: dict[str, set[str | None]] = field(default_factory=dict)
 
-    def observe(self, namespace: str, spec: PodSpec) -> None:
-        """Take note of a pod, if it is one of the toolkit's."""
-        for container in spec.containers:
-            if _TOOLKIT in container.image:
-                self.management_namespaces.add(namespace)
+    def observe(self, manifest: PodManifest) -> None:
+        """Take note of a pod, if it is one of the toolkit's: tenants' word does not count."""
+        toolkits = [each for each in manifest.spec.containers if image_role(each.image) == TOOLKIT]
+        if not toolkits or manifest.terminal:
+            return
+        workload = workload_of(manifest.meta, manifest.kind)
+        if infrastructure_role(manifest.namespace, workload, manifest.spec):
+            for container in toolkits:
+                self.management_namespaces.add(manifest.namespace)
                 self.management_namespaces.update((_setting(container, _NAMESPACES, "") or "").split(","))
                 for name, default in _DEFAULTS.items():
                     self._settings.setdefault(name, set()).add(_setting(container, name, default))

@@ -11,16 +11,20 @@ from typing import Literal
 import msgspec
 
 from gpuledger.audit.advisories import Advisory
+from gpuledger.audit.claims import claim_names
 from gpuledger.core.accounting import ContainerKind
+from gpuledger.core.model import NOTHING
 from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.manifests import PodManifest
 from gpuledger.parse.podrequests import requests_of
 from gpuledger.parse.podspec import Container, Number, PodSpec, Volume, VolumeMount
-from gpuledger.parse.quantity import parse_quantity
+from gpuledger.parse.quantity import parse_amount
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 NO_DEVICES = ("", "void", "none")
 """Values of NVIDIA_VISIBLE_DEVICES that give no device (container toolkit documentation)."""
+
+IMEX_CHANNELS = "NVIDIA_IMEX_CHANNELS"
 
 CDI_ANNOTATION = "nvidia.cdi.k8s.io/"
 """Prefix of the annotations by which NVIDIA's NRI plugin injects CDI devices."""
@@ -31,10 +35,24 @@ VOLUME_MOUNT_ROOT = "/var/run/nvidia-container-devices"
 FRACTION_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
 """KAI scheduler's requests for part of a GPU, which no resource shows."""
 
+MAYBE_BY_ENVIRONMENT = "environment (unknown)"
+BY_SYS_ADMIN = "SYS_ADMIN"
+TENTATIVE_WAYS = frozenset((MAYBE_BY_ENVIRONMENT, BY_SYS_ADMIN))
+"""Ways that most pods take for other reasons: such a pod is shown only for a finding about GPUs."""
+
+_OWN_WAYS = ("environment", MAYBE_BY_ENVIRONMENT, "privileged", BY_SYS_ADMIN, "IMEX channels")
+
+_RUN = r"/(?:var/)?run"
+_DEVICE_NODES = r"nvidia|nvhost|dri|dxg|kfd|accel|vfio|char|neuron|davinci|habanalabs|hisi_hdc"
 _DEVICE_PATHS = re.compile(
-    r"/|/dev|/dev/(?:nvidia|dri|kfd|accel).*|/(?:var/)?run/nvidia.*|/(?:var/run|etc)/cdi|/tmp/nvidia-mps.*"
-    r"|/var/lib/kubelet(?:/(?:device-plugins|pod-resources).*)?"
-    r"|/(?:var/)?run(?:/(?:containerd(?:/containerd\.sock)?|crio(?:/crio\.sock)?|docker\.sock|cri-dockerd\.sock))?"
+    # what holds everything below
+    rf"/|/dev|/var|/var/lib|/etc|{_RUN}|/var/lib/kubelet"
+    rf"|/dev/(?:{_DEVICE_NODES}).*"
+    rf"|{_RUN}/nvidia.*|(?:{_RUN}|/etc)/cdi(?:/.*)?|/etc/nvidia-container-runtime(?:/.*)?"
+    r"|/var/lib/kubelet/(?:device-plugins|pod-resources|plugins|plugins_registry)(?:/.*)?"
+    rf"|{_RUN}/(?:k3s|crio|podman|docker|(?:k3s/)?containerd)"
+    rf"|{_RUN}/(?:.*/)?(?:containerd|crio|docker|cri-dockerd|dockershim|podman)\.sock"
+    r"|/.*/(?:nvidia-mps[^/]*|mps)(?:/.*)?"
 )
 
 
@@ -55,12 +73,16 @@ def normal_path(path: str) -> str:
 
 
 class ContainerSubject(msgspec.Struct, frozen=True):
-    """A container of any kind, with the path of its fields and the GPU resources that it names."""
+    """A container of any kind, with the path of its fields and the GPU resources that it asks for.
+
+    `claims` names the device claims that it uses, which may be for anything.
+    """
 
     spec: Container
     kind: ContainerKind
     path: str
     gpus: tuple[str, ...]
+    claims: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -70,7 +92,11 @@ class ContainerSubject(msgspec.Struct, frozen=True):
     @property
     def asks(self) -> bool:
         """Whether it asks for a GPU, or for a device by claim, which may be one."""
-        return bool(self.gpus or self.spec.resources.claims)
+        return bool(self.gpus or self.claims)
+
+    def is_entitled(self, also: re.Pattern[str] | None) -> bool:
+        """Whether a resource that it asks for gives it one of NVIDIA's GPUs."""
+        return any(is_nvidia_device(name, also) for name in self.gpus)
 
     def env_index(self, name: str) -> int | None:
         """The index of an environment variable: the last of that name is the one that counts."""
@@ -119,7 +145,7 @@ class PodSubject(msgspec.Struct, frozen=True):
     def has_limit(self, container: ContainerSubject, resource: str) -> bool:
         """Whether a container has an effective limit: its own or the pod's (KEP-2837), and 0 means none."""
         return any(
-            _is_positive(resources.limits.get(resource, "0"))
+            is_asked(resources.limits.get(resource, "0"))
             for resources in (container.spec.resources, self.spec.resources)
         )
 
@@ -142,6 +168,19 @@ class PodSubject(msgspec.Struct, frozen=True):
         return f"{self.manifest.path.removesuffix('spec')}metadata.annotations"
 
     @property
+    def unknown_gpus(self) -> tuple[str, ...]:
+        """The GPU resources of which the amount can't be read."""
+        parts = (*self.spec.containers, *self.spec.init_containers)
+        amounts = [
+            entry
+            for part in parts
+            for entry in (*part.resources.limits.items(), *part.resources.requests.items())
+        ]
+        also = self.context.also
+        unknown = {name for name, amount in amounts if not is_amount(amount) and gpu_resource_kind(name, also)}
+        return tuple(sorted(unknown))
+
+    @property
     def gpu_requests(self) -> dict[str, Decimal]:
         """The effective request per GPU resource."""
         also = self.context.also
@@ -151,58 +190,94 @@ class PodSubject(msgspec.Struct, frozen=True):
 
 def subject_of(manifest: PodManifest, context: AuditContext) -> PodSubject:
     """The pod as the checks see it."""
-    spec = manifest.spec
+    spec, path = manifest.spec, manifest.path
+    claims = claim_names(manifest) if spec.resource_claims else NOTHING
     containers = (
-        *_subjects(spec.init_containers, "init", f"{manifest.path}.initContainers", context),
-        *_subjects(spec.containers, "regular", f"{manifest.path}.containers", context),
-        *_subjects(spec.ephemeral_containers, "ephemeral", f"{manifest.path}.ephemeralContainers", context),
+        *_subjects(spec.init_containers, "init", f"{path}.initContainers", context, claims),
+        *_subjects(spec.containers, "regular", f"{path}.containers", context, claims),
+        *_subjects(spec.ephemeral_containers, "ephemeral", f"{path}.ephemeralContainers", context, claims),
     )
     return PodSubject(manifest, context, containers)
 
 
 def asks_for_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
-    """Whether a pod asks for a GPU, by resource, by claim or by a scheduler's annotation."""
+    """Whether a pod asks for a GPU, by resource, by claim (which may be for another device) or by annotation."""
+    return bool(manifest.spec.resource_claims) or names_gpu(manifest, also)
+
+
+def names_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
+    """Whether a pod asks for a GPU by a resource, of a container or (wrongly) of its own, or by annotation."""
     spec = manifest.spec
-    if spec.resource_claims:
-        return True
-    for container in (*spec.containers, *spec.init_containers):
-        for names in (container.resources.limits, container.resources.requests):
-            for name in names:
-                if "/" in name and gpu_resource_kind(name, also):  # every extended resource has a domain
+    containers = (*spec.containers, *spec.init_containers)
+    for resources in (spec.resources, *(container.resources for container in containers)):
+        for amounts in (resources.limits, resources.requests):
+            for name, amount in amounts.items():
+                if "/" in name and gpu_resource_kind(name, also) and is_asked(amount):
                     return True
+    return bool(fractions_of(manifest))
+
+
+def fractions_of(manifest: PodManifest) -> dict[str, str]:
+    """KAI's requests for part of a GPU that ask for more than nothing."""
     annotations = manifest.annotations
-    return any(name in annotations for name in FRACTION_ANNOTATIONS)
+    return {
+        name: annotations[name]
+        for name in FRACTION_ANNOTATIONS
+        if name in annotations and is_asked(annotations[name])
+    }
 
 
-def _is_positive(quantity: Number) -> bool:
+_OTHER_VENDORS = re.compile(
+    r"(?:deviceclass\.resource\.kubernetes\.io/gpu\.)?(?:(?:amd|gpu\.intel|intel|aws\.amazon|google|huawei|cambricon"
+    r"|hygon|metax-tech|mthreads|enflame|kunlunxin)\.com|habana\.ai|iluvatar\.(?:ai|com))(?:/.+)?"
+)
+
+
+def is_nvidia_device(name: str, also: re.Pattern[str] | None) -> bool:
+    """Whether a resource gives devices that may be NVIDIA's; attributes alone give none."""
+    kind = gpu_resource_kind(name, also)
+    return kind not in (None, "attribute") and _OTHER_VENDORS.fullmatch(name) is None
+
+
+def is_asked(amount: Number) -> bool:
+    """Whether an amount is more than nothing; one that can't be read is."""
     try:
-        return parse_quantity(str(quantity)) > 0
+        return parse_amount(amount) > 0
+    except ValueError:
+        return True
+
+
+def is_amount(quantity: Number) -> bool:
+    """Whether Kubernetes takes the quantity in a resource list."""
+    try:
+        parse_amount(quantity)
     except ValueError:
         return False
+    return True
 
 
 def _subjects(
-    specs: list[Container], kind: Literal["init", "regular", "ephemeral"], path: str, context: AuditContext
+    specs: list[Container],
+    kind: Literal["init", "regular", "ephemeral"],
+    path: str,
+    context: AuditContext,
+    claims: Mapping[str, str],
 ) -> Iterator[ContainerSubject]:
     for index, spec in enumerate(specs):
-        names = dict.fromkeys((*spec.resources.limits, *spec.resources.requests))
+        amounts = (*spec.resources.limits.items(), *spec.resources.requests.items())
+        names = dict.fromkeys(name for name, amount in amounts if is_asked(amount))
         gpus = tuple(name for name in names if gpu_resource_kind(name, context.also))
+        used = tuple(claims[each.name] for each in spec.resources.claims if each.name in claims)
         sidecar = kind == "init" and spec.restart_policy == "Always"
-        yield ContainerSubject(spec, "sidecar" if sidecar else kind, f"{path}[{index}]", gpus)
+        yield ContainerSubject(spec, "sidecar" if sidecar else kind, f"{path}[{index}]", gpus, used)
 
 
 def ways_to_gpu(manifest: PodManifest) -> Iterator[str]:
     """The pod's ways to a GPU that need no request."""
     spec = manifest.spec
     containers = (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)
-    environment = privileged = False
-    for container in containers:
-        environment |= visible_devices(container) != ""
-        privileged |= container.security_context.privileged
-    if environment:
-        yield "environment"
-    if privileged:
-        yield "privileged"
+    ways = {way for container in containers for way in _own_ways(container)}
+    yield from (way for way in _OWN_WAYS if way in ways)
     host_paths = {volume.name: volume.host_path.path for volume in spec.volumes if volume.host_path}
     if host_paths:
         if any(is_device_path(path) for path in host_paths.values()):
@@ -215,6 +290,39 @@ def ways_to_gpu(manifest: PodManifest) -> Iterator[str]:
         yield "annotation"
     if spec.runtime_class_name.startswith("nvidia"):
         yield "runtime class"
+
+
+def _own_ways(container: Container) -> Iterator[str]:
+    for variable in container.env:
+        if variable.name == VISIBLE_DEVICES:
+            if variable.value_from:
+                yield MAYBE_BY_ENVIRONMENT
+            elif visible_devices(container):
+                yield "environment"
+        elif variable.name == IMEX_CHANNELS:
+            yield "IMEX channels"
+    if container.env_from:
+        yield MAYBE_BY_ENVIRONMENT
+    context = container.security_context
+    if context.privileged:
+        yield "privileged"
+    if context.capabilities.add and has_sys_admin(container):
+        yield BY_SYS_ADMIN
+
+
+def capability(name: str) -> str:
+    """A capability as Kubernetes writes it: runtimes take it with and without `CAP_`, in any case."""
+    return name.upper().removeprefix("CAP_")
+
+
+def is_privileged(container: Container) -> bool:
+    """Whether a container is privileged, as the container toolkit sees it: it looks for SYS_ADMIN alone."""
+    return container.security_context.privileged or has_sys_admin(container)
+
+
+def has_sys_admin(container: Container) -> bool:
+    """Whether a container is given the capability SYS_ADMIN."""
+    return any(capability(name) in ("SYS_ADMIN", "ALL") for name in container.security_context.capabilities.add)
 
 
 def visible_devices(container: Container) -> str:

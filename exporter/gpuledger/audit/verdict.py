@@ -35,8 +35,10 @@ class Judge:
     baseline: frozenset[str] = frozenset()
 
     def pod(self, pod: AuditedPod) -> JudgedPod:
-        """The pod with its findings told apart."""
+        """The pod with its findings told apart; there are none where it turns out to be no GPU pod."""
         reported, exempt, known = [], [], []
+        if not self.concerns(pod):
+            return JudgedPod(pod, (), (), ())
         for found in pod.findings:
             finding = self._finding(pod, found)
             if finding is None or finding.severity < self.minimum:
@@ -49,9 +51,17 @@ class Judge:
                 reported.append(finding)
         return JudgedPod(pod, tuple(reported), tuple(exempt), tuple(known))
 
+    def concerns(self, pod: AuditedPod) -> bool:
+        """Whether a pod that its claims made a GPU pod is one, as far as the cluster's claims tell."""
+        return not pod.by_claims or self.facts.claims.may_be_gpu(pod.namespace, pod.claims)
+
     def pods(self, pods: Iterable[AuditedPod]) -> Iterator[JudgedPod]:
-        """Every pod with its findings told apart."""
-        return map(self.pod, pods)
+        """Every pod with its findings told apart, without those that turn out to be no GPU pods."""
+        for judged in map(self.pod, pods):
+            if self.concerns(judged.pod) and (
+                judged.reported or judged.exempt or judged.known or not judged.pod.tentative
+            ):
+                yield judged
 
     def _finding(self, pod: AuditedPod, finding: Finding) -> Finding | None:
         judge = self.checks[finding.check].judge

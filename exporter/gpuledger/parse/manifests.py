@@ -113,12 +113,27 @@ class ResourceClaimTemplate(_Object, frozen=True, gc=False):
     spec: ClaimTemplateSpec = ClaimTemplateSpec()
 
 
-KubeObject = PodManifest | Node | Namespace | ResourceQuota | ResourceClaim | ResourceClaimTemplate
+class SliceSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Whose devices a slice offers; `node_name` is empty where they are not one node's."""
 
-_KINDS: dict[str, type[Node | Namespace | ResourceQuota | ResourceClaim | ResourceClaimTemplate]] = {
-    cls.__name__: cls for cls in (Node, Namespace, ResourceQuota, ResourceClaim, ResourceClaimTemplate)
+    driver: str = ""
+    node_name: str = ""
+
+
+class ResourceSlice(_Object, frozen=True, gc=False):
+    """A part of a pool of devices for claims."""
+
+    spec: SliceSpec = SliceSpec()
+
+
+_Known = Node | Namespace | ResourceQuota | ResourceClaim | ResourceClaimTemplate | ResourceSlice
+KubeObject = PodManifest | _Known
+
+_KINDS: dict[str, type[_Known]] = {
+    cls.__name__: cls
+    for cls in (Node, Namespace, ResourceQuota, ResourceClaim, ResourceClaimTemplate, ResourceSlice)
 }
-_GROUPS = dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate"), "resource.k8s.io")
+_GROUPS = dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"), "resource.k8s.io")
 
 _pods = msgspec.json.Decoder(list[_Pod])
 

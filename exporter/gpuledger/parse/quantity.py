@@ -12,6 +12,10 @@ _QUANTITY = re.compile(
     r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]{1,3}))?"
 )
 
+_MAX_LENGTH = 100
+MAX_AMOUNT = Decimal(2**63 - 1)
+"""What apimachinery caps a quantity at."""
+
 _MULTIPLIERS: dict[str | None, Decimal] = {
     None: Decimal(1),
     "n": Decimal("1e-9"),
@@ -26,12 +30,13 @@ _MULTIPLIERS: dict[str | None, Decimal] = {
 def parse_quantity(text: str) -> Decimal:
     """The number that a Kubernetes quantity stands for, in its base unit (cores, bytes, devices).
 
-    The grammar is that of apimachinery's `resource.ParseQuantity`; exponents are bounded to three digits.
+    The grammar is that of apimachinery's `resource.ParseQuantity`; the length is bounded to what anybody writes,
+    exponents to three digits.
 
     Raises:
         ValueError: the text is not a quantity.
     """
-    match = _QUANTITY.fullmatch(text)
+    match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if match is None:
         raise ValueError(f"not a Kubernetes quantity: {text[:80]!r}")
     number, suffix, exponent = match.groups()
@@ -40,12 +45,24 @@ def parse_quantity(text: str) -> Decimal:
     return Decimal(number) * _MULTIPLIERS[suffix]
 
 
+def parse_amount(quantity: str | int | float) -> Decimal:
+    """A quantity in a resource list, as JSON carries it, which Kubernetes wants from 0 up to its cap.
+
+    Raises:
+        ValueError: it is not a quantity, or none that Kubernetes takes there.
+    """
+    amount = parse_quantity(str(quantity))
+    if not 0 <= amount <= MAX_AMOUNT:
+        raise ValueError(f"out of range: {str(quantity)[:80]!r}")
+    return amount
+
+
 def parse_readable(quantities: Mapping[str, str | int | float]) -> dict[str, Decimal]:
-    """The quantities of a resource list that can be read; the others are left out."""
+    """The amounts of a resource list that can be read; the others are left out."""
     result = {}
     for name, quantity in quantities.items():
         try:
-            result[name] = parse_quantity(str(quantity))
+            result[name] = parse_amount(quantity)
         except ValueError:
             continue
     return result

@@ -21,6 +21,7 @@ _BUSY = 429
 _MAX_WAIT_SECONDS = 30.0
 
 _RESOURCE = "/apis/resource.k8s.io/v1"
+_OF_DEVICES = ("resourceclaims", "resourceclaimtemplates", "resourceslices")
 
 
 class _Meta(msgspec.Struct, rename={"token": "continue"}):
@@ -70,5 +71,5 @@ def _pages(connection: Connection, path: str) -> Iterator[bytes]:
 
 
 def _path(resource: str, namespace: str) -> str:
-    base = _RESOURCE if resource.startswith("resourceclaim") else "/api/v1"
+    base = _RESOURCE if resource in _OF_DEVICES else "/api/v1"
     return f"{base}/namespaces/{namespace}/{resource}" if namespace else f"{base}/{resource}"

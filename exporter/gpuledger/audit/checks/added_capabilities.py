@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
-from gpuledger.audit.podsecurity import BASELINE, capability
-from gpuledger.audit.subject import PodSubject
+from gpuledger.audit.podsecurity import BASELINE
+from gpuledger.audit.subject import PodSubject, capability
 
 _ALLOWED = frozenset(
     [

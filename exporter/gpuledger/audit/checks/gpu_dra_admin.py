@@ -15,7 +15,7 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity:
 
 
 def _flag(claim: ResourceClaim | ResourceClaimTemplate) -> Iterator[Hit]:
-    """Requests of the claim, and results where the request is no longer told."""
+    """Requests of the claim, and devices that it holds without a request that says so."""
     template = isinstance(claim, ResourceClaimTemplate)
     path = "spec.spec.devices" if template else "spec.devices"
     requests = (
@@ -23,9 +23,16 @@ def _flag(claim: ResourceClaim | ResourceClaimTemplate) -> Iterator[Hit]:
         if isinstance(claim, ResourceClaimTemplate)
         else claim.spec.devices.requests
     )
+    told = set()
     for index, request in enumerate(requests):
         if any(alternative.admin_access for alternative in request.alternatives):
             yield Hit(f"{path}.requests[{index}].adminAccess", request.name)
+            told.add(request.name)
+    if isinstance(claim, ResourceClaimTemplate) or not claim.status.allocation:
+        return
+    for index, device in enumerate(claim.status.allocation.devices.results):
+        if device.admin_access and device.request.partition("/")[0] not in told:
+            yield Hit(f"status.allocation.devices.results[{index}].adminAccess", device.request)
 
 
 gpu_dra_admin = Check(

@@ -8,14 +8,16 @@ from functools import partial
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
-from gpuledger.audit.subject import VISIBLE_DEVICES, PodSubject, visible_devices
+from gpuledger.audit.subject import VISIBLE_DEVICES, PodSubject, is_privileged, visible_devices
 
 
-def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
+def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity | None:
+    """A claim for one of NVIDIA's GPUs entitles; whether the way is open matters to the unprivileged alone."""
+    if finding.claims and facts.claims.may_be_nvidia(pod.namespace, finding.claims):
+        return None
     if finding.severity is not Severity.HIGH:
         return finding.severity
-    verdict = facts.posture.environment
-    return {"open": Severity.CRITICAL, "closed": Severity.LOW}.get(verdict, finding.severity)
+    return {"open": Severity.CRITICAL, "closed": Severity.LOW}.get(facts.posture.environment, Severity.HIGH)
 
 
 @partial(
@@ -23,7 +25,9 @@ def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
     "gpu-env-bypass",
     Severity.HIGH,
     title="GPU access by environment without a request",
-    flags="env NVIDIA_VISIBLE_DEVICES other than empty, void or none in a container that asks for no GPU",
+    flags="env NVIDIA_VISIBLE_DEVICES other than empty, void or none in a container that asks for none of"
+    " NVIDIA's GPUs (critical where the container is privileged or has SYS_ADMIN, info where the value comes"
+    " from elsewhere)",
     why="The container toolkit honours NVIDIA_VISIBLE_DEVICES of any pod by default: the container uses GPUs"
     " that the scheduler gave to others, and no quota or request shows it. Values from a ConfigMap or"
     " Secret, and those baked into images, can't be seen in a manifest.",
@@ -39,14 +43,17 @@ def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
 def gpu_env_bypass(pod: PodSubject) -> Iterator[Hit]:
     """Literal devices are a bypass; devices from elsewhere may be one."""
     for container in pod.containers:
-        if container.asks:
+        if container.is_entitled(pod.context.also):
             continue
+        claims = container.claims
         if devices := visible_devices(container.spec):
             index = container.env_index(VISIBLE_DEVICES)
-            yield Hit(f"{container.path}.env[{index}]", f"{VISIBLE_DEVICES}={devices}", container.name)
+            detail = f"{VISIBLE_DEVICES}={devices}"
+            severity = Severity.CRITICAL if is_privileged(container.spec) else None
+            yield Hit(f"{container.path}.env[{index}]", detail, container.name, severity, claims)
         elif any(variable.name == VISIBLE_DEVICES and variable.value_from for variable in container.spec.env):
             detail = f"{VISIBLE_DEVICES} is set from elsewhere: unknown"
-            yield Hit(f"{container.path}.env", detail, container.name, Severity.INFO)
+            yield Hit(f"{container.path}.env", detail, container.name, Severity.INFO, claims)
         elif container.spec.env_from:
             detail = f"envFrom may set {VISIBLE_DEVICES}: unknown"
-            yield Hit(f"{container.path}.envFrom", detail, container.name, Severity.INFO)
+            yield Hit(f"{container.path}.envFrom", detail, container.name, Severity.INFO, claims)

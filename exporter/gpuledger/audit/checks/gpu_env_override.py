@@ -11,7 +11,10 @@ from gpuledger.audit.finding import AuditedPod, Finding
 from gpuledger.audit.subject import VISIBLE_DEVICES, PodSubject, visible_devices
 
 
-def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
+def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity | None:
+    """A claim for another device is no request for a GPU: gpu-env-bypass has it then."""
+    if finding.claims and not facts.claims.may_be_nvidia(pod.namespace, finding.claims):
+        return None
     closed = facts.posture.environment == "closed"
     return Severity.LOW if closed else finding.severity
 
@@ -21,7 +24,8 @@ def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
     "gpu-env-override",
     Severity.MEDIUM,
     title="NVIDIA_VISIBLE_DEVICES beside a GPU request",
-    flags="env NVIDIA_VISIBLE_DEVICES other than empty, void or none in a container that asks for a GPU",
+    flags="env NVIDIA_VISIBLE_DEVICES other than empty, void or none in a container that asks for one of"
+    " NVIDIA's GPUs",
     why="The device plugin sets the same variable to the device that was allocated. Which of the two wins"
     " depends on the versions of kubelet and runtime: the container may see other GPUs than its own.",
     remediation="Remove the variable: the device plugin sets it.",
@@ -35,6 +39,9 @@ def gpu_env_override(pod: PodSubject) -> Iterator[Hit]:
     """Only literal values: what comes from elsewhere may well be void."""
     for container in pod.containers:
         devices = visible_devices(container.spec)
-        if devices and container.asks:
+        entitled = container.is_entitled(pod.context.also)
+        if devices and (entitled or container.claims):
             index = container.env_index(VISIBLE_DEVICES)
-            yield Hit(f"{container.path}.env[{index}]", f"{VISIBLE_DEVICES}={devices}", container.name)
+            claims = () if entitled else container.claims
+            detail = f"{VISIBLE_DEVICES}={devices}"
+            yield Hit(f"{container.path}.env[{index}]", detail, container.name, None, claims)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
-from gpuledger.audit.subject import PodSubject
+from gpuledger.audit.subject import IMEX_CHANNELS, PodSubject
 
 
 @partial(
@@ -25,6 +25,6 @@ from gpuledger.audit.subject import PodSubject
 def gpu_imex_env(pod: PodSubject) -> Iterator[Hit]:
     """Wherever the value comes from."""
     for container in pod.containers:
-        if (index := container.env_index("NVIDIA_IMEX_CHANNELS")) is not None:
+        if (index := container.env_index(IMEX_CHANNELS)) is not None:
             channels = container.spec.env[index].value or "set from elsewhere"
             yield Hit(f"{container.path}.env[{index}]", channels, container.name)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
+from gpuledger.audit.stack import component_of, parse_release
 from gpuledger.audit.subject import PodSubject
 from gpuledger.parse.image import parse_image
-
-_VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:\D.*)?")
 
 
 @partial(
@@ -28,19 +26,13 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:\D.*)?")
 def gpu_stack_cve(pod: PodSubject) -> Iterator[Hit]:
     """One finding for each container, with all its advisories."""
     for container in pod.containers:
-        try:
-            image = parse_image(container.spec.image)
-        except ValueError:
-            continue  # invalid-image reports it
-        version = _VERSION.fullmatch(image.tag)
-        if version is None:
-            continue
-        release = tuple(map(int, version.groups()))
-        component = image.repository.rpartition("/")[2]
+        component = component_of(container.spec.image)
+        tag = parse_image(container.spec.image).tag if component else ""
+        release = parse_release(tag)
         known = [
             advisory.id
             for advisory in pod.context.advisories
-            if advisory.component == component and release < advisory.fixed
+            if release and advisory.component == component and release < (*advisory.fixed, 1)
         ]
         if known:
-            yield Hit(f"{container.path}.image", f"{image.tag}: {', '.join(known)}", container.name)
+            yield Hit(f"{container.path}.image", f"{tag}: {', '.join(known)}", container.name)

@@ -6,8 +6,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
-from gpuledger.audit.podsecurity import capability
-from gpuledger.audit.subject import PodSubject
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.finding import AuditedPod, Finding
+from gpuledger.audit.subject import PodSubject, has_sys_admin
+
+
+def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity | None:
+    """Nothing where the node is known to have no GPU: added-capabilities has it then."""
+    return None if facts.inventory.has_no_gpu(pod.node) else finding.severity
 
 
 @partial(
@@ -15,7 +21,7 @@ from gpuledger.audit.subject import PodSubject
     "gpu-sys-admin",
     Severity.HIGH,
     title="SYS_ADMIN opens every GPU",
-    flags="securityContext.capabilities.add with SYS_ADMIN or ALL",
+    flags="securityContext.capabilities.add with SYS_ADMIN or ALL, unless the node is known to have no GPU",
     why="The container toolkit takes a container with CAP_SYS_ADMIN for a privileged one: it may then name"
     " any GPU in its environment, even where unprivileged containers may not. The capability also all but"
     " removes the boundary between container and host.",
@@ -26,17 +32,13 @@ from gpuledger.audit.subject import PodSubject
         "https://kubernetes.io/docs/concepts/security/pod-security-standards/",
     ),
     covered_by=("gpu-privileged",),
+    judge=_judge,
     expected=True,
 )
 def gpu_sys_admin(pod: PodSubject) -> Iterator[Hit]:
     """One finding for each container."""
     for container in pod.containers:
-        added = [
-            name for name in container.spec.security_context.capabilities.add if capability(name) in _TAKEN
-        ]
-        if added:
+        added = container.spec.security_context.capabilities.add
+        if has_sys_admin(container.spec):
             path = f"{container.path}.securityContext.capabilities.add"
             yield Hit(path, f"adds {', '.join(added)}", container.name)
-
-
-_TAKEN = ("SYS_ADMIN", "ALL")

@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
-from gpuledger.audit.subject import PodSubject
-from gpuledger.parse.podspec import Number
-from gpuledger.parse.quantity import parse_quantity
+from gpuledger.audit.subject import PodSubject, is_amount
+from gpuledger.parse.podspec import Number, Resources
 
 
 @partial(
     Check,
     "invalid-quantity",
     Severity.HIGH,
-    title="quantity that can't be read",
-    flags="resources.requests or resources.limits of a container, or spec.overhead, that is no Kubernetes"
-    " quantity",
-    why="The API server refuses it, and until then nobody can say what the pod asks for: it is counted as"
-    " unknown, never as 0.",
+    title="quantity that Kubernetes refuses",
+    flags="resources.requests or resources.limits of a container or of the pod, or spec.overhead, that is no"
+    " Kubernetes quantity, negative, or more than 2^63-1",
+    why="The API server refuses it, and until then nobody can say what the pod asks for: an amount of GPUs is"
+    " shown as unknown, never as 0.",
     remediation="Write a number with one of Kubernetes' suffixes: 1, 500m, 2Gi.",
     references=("https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/",),
 )
 def invalid_quantity(pod: PodSubject) -> Iterator[Hit]:
-    """Quantities of every resource, not of GPUs alone."""
+    """Quantities of every resource, not of GPUs alone; once where request and limit are the same."""
     for container in pod.containers:
-        for field in ("requests", "limits"):
-            for name, quantity in _unreadable(getattr(container.spec.resources, field)):
-                path = f"{container.path}.resources.{field}[{name}]"
-                yield Hit(path, f"{name}: {quantity}", container.name)
-    for name, quantity in _unreadable(pod.spec.overhead):
-        yield Hit(pod.path(f"overhead[{name}]"), f"{name}: {quantity}")
+        yield from _unreadable(container.spec.resources, f"{container.path}.resources", container.name)
+    yield from _unreadable(pod.spec.resources, pod.path("resources"), "")
+    for name, quantity in pod.spec.overhead.items():
+        if not is_amount(quantity):
+            yield Hit(pod.path(f"overhead[{name}]"), f"{name}: {_shown(quantity)}")
 
 
-def _unreadable(quantities: Mapping[str, Number]) -> Iterator[tuple[str, Number]]:
-    for name, quantity in quantities.items():
-        try:
-            parse_quantity(str(quantity))
-        except ValueError:
-            yield name, quantity
+def _unreadable(resources: Resources, path: str, container: str) -> Iterator[Hit]:
+    told: dict[str, Number] = {}
+    for field, quantities in (("limits", resources.limits), ("requests", resources.requests)):
+        for name, quantity in quantities.items():
+            if not is_amount(quantity) and told.get(name) != quantity:
+                told[name] = quantity
+                yield Hit(f"{path}.{field}[{name}]", f"{name}: {_shown(quantity)}", container)
+
+
+def _shown(quantity: Number) -> str:
+    text = str(quantity)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+_MAX_SHOWN = 40

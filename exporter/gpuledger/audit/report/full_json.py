@@ -20,7 +20,9 @@ def render_full_json(report: Report) -> Iterator[str]:
         held = report.held(judged.pod)
         entry = {
             **_pod(judged.pod),
-            "cards": number(held.cards),
+            "cards": None if judged.pod.unknown_gpus else number(held.cards),
+            "unknown": list(judged.pod.unknown_gpus),
+            "fractions": judged.pod.fractions,
             "requests": {name: number(amount) for name, amount in sorted(held.gpus.items())},
             "unresolvedClaims": held.unresolved_claims,
             "findings": [_finding(finding) for finding in judged.reported],

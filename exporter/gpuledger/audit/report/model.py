@@ -38,6 +38,8 @@ class Totals:
     cards: Decimal = _ZERO
     gpus: dict[str, Decimal] = field(default_factory=dict)
     unresolved_claims: int = 0
+    unknown: int = 0
+    """Pods of which the amount of a GPU resource can't be read."""
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -125,6 +127,7 @@ class Report:
             held = self._held(pod, claims)
             totals.cards += held.cards
             totals.unresolved_claims += held.unresolved_claims
+            totals.unknown += bool(pod.unknown_gpus)
             for name, amount in held.gpus.items():
                 totals.gpus[name] = totals.gpus.get(name, _ZERO) + amount
             totals.pods += pod.kind not in CLAIM_KINDS

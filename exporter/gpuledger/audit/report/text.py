@@ -49,7 +49,8 @@ def render_explanation(check: Check) -> Iterator[str]:
 def _lines(report: Report, style: TextStyle) -> Iterator[str]:
     totals = report.totals()
     if style.inventory:
-        yield from (_pod_line(pod, report.held(pod)) for pod in report.audited if pod.kind not in CLAIM_KINDS)
+        pods = (judged.pod for judged in report.pods())
+        yield from (_pod_line(pod, report.held(pod)) for pod in pods if pod.kind not in CLAIM_KINDS)
         if not style.classic:
             yield from _cluster_lines(report)
     if not totals.pods and not totals.findings:
@@ -66,7 +67,9 @@ def _lines(report: Report, style: TextStyle) -> Iterator[str]:
     yield f"{totals.pods} pod(s) audited, {render_amount(totals.cards)} card(s) requested, {count} finding(s)"
     if not style.classic:
         yield from _total_lines(totals)
-    if count:
+    if count and not totals.pods_with_findings:
+        yield "ALERT device claims need review"
+    elif count:
         yield f"ALERT {totals.pods_with_findings} of {totals.pods} pod(s) need review"
     else:
         yield "OK clean"
@@ -100,12 +103,15 @@ def _explanation_lines(check: Check) -> Iterator[str]:
 def _pod_line(pod: AuditedPod, held: Held) -> str:
     plain = held.cards == sum(held.gpus.values())
     notes = [] if plain else [f"{render_amount(amount)} {name}" for name, amount in sorted(held.gpus.items())]
+    notes += [f"unknown amount of {name}" for name in pod.unknown_gpus]
+    notes += [f"{name} {value}" for name, value in sorted(pod.fractions.items())]
     if held.unresolved_claims:
         notes.append(f"{held.unresolved_claims} unresolved claim(s)")
     if pod.reach and not held.gpus:
         notes.append(f"reaches GPUs by {', '.join(pod.reach)}")
     extra = f" ({', '.join(notes)})" if notes else ""
-    return printable(f"{f'{pod.namespace}/{pod.name}':<44} {render_amount(held.cards):>4} GPU{extra}")
+    cards = "?" if pod.unknown_gpus else render_amount(held.cards)
+    return printable(f"{f'{pod.namespace}/{pod.name}':<44} {cards:>4} GPU{extra}")
 
 
 def _cluster_lines(report: Report) -> Iterator[str]:
@@ -113,8 +119,8 @@ def _cluster_lines(report: Report) -> Iterator[str]:
         yield from _node_lines(node)
     for quota in report.facts.inventory.quotas():
         yield _quota_line(quota)
-    for pod in report.audited:
-        if pod.pending and (pod.gpus or pod.claims):
+    for pod in (judged.pod for judged in report.pods()):
+        if pod.pending and (pod.gpus or pod.claims or pod.fractions):
             yield printable(f"pending {pod.namespace}/{pod.name}: {pod.pending}")
     posture = report.facts.posture
     if evidence := ", ".join(posture.evidence):
@@ -159,6 +165,8 @@ def _quota_line(quota: QuotaInventory) -> str:
 
 def _total_lines(totals: Totals) -> Iterator[str]:
     requested = [f"{render_amount(amount)} {name}" for name, amount in sorted(totals.gpus.items())]
+    if totals.unknown:
+        requested.append(f"unknown amounts of {totals.unknown} pod(s)")
     if totals.unresolved_claims:
         requested.append(f"{totals.unresolved_claims} claim(s) that the input does not explain")
     if requested:
