@@ -68,8 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
 def node_sources(settings: NodeSettings, node: str, xids: deque[XidEvent]) -> Sources:
     """The real sources, as far as this place offers them."""
     procfs = str(settings.path_procfs)
-    if not (settings.path_procfs / "stat").exists():
-        raise ConfigError(f"--path.procfs={procfs}: no procfs is mounted there; name where the host's /proc is")
+    if not settings.path_procfs.is_dir():
+        raise ConfigError(f"--path.procfs={procfs}: there is no such folder; name where the host's /proc is")
     return Sources(
         nvml=NvmlSource().read,
         processes=ProcfsSource(procfs).read if in_initial_pid_namespace(procfs) else None,
