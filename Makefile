@@ -12,7 +12,7 @@ help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: .venv/.stamp ## See it work on a simulated GPU node; no GPU and no Kubernetes needed. Ctrl-C ends it.
+demo: .venv/.stamp ## See it work on a simulated cluster; no GPU and no Kubernetes needed. Ctrl-C ends it.
 	@$(BIN)/gpuledger demo $(DEMO_FLAGS)
 
 .PHONY: test
@@ -55,6 +55,11 @@ docs: .venv/.stamp ## Write the generated pages anew.
 dashboards: .venv/.stamp ## Write the Grafana dashboards' JSON anew from dashboards/src.
 	$(BIN)/python dashboards/src/generate.py
 
+.PHONY: screenshots
+screenshots: .venv/.stamp ## Take the pictures of the pages anew.
+	@tests/tools/prerequisites.sh chromium
+	PYTHONPATH=tests $(BIN)/python tests/browser/screenshots.py docs/images
+
 .PHONY: lock
 lock: .venv/.stamp ## Resolve the dependencies anew and lock them with hashes (needs uv).
 	uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
@@ -64,7 +69,7 @@ lock: .venv/.stamp ## Resolve the dependencies anew and lock them with hashes (n
 
 .PHONY: tools
 tools: .venv/.stamp ## Fetch the Prometheus releases that the tests run.
-	@tests/tools/prerequisites.sh gcc strace
+	@tests/tools/prerequisites.sh gcc strace chromium
 	@$(BIN)/python tests/tools/fetch.py
 
 .PHONY: clean

@@ -221,7 +221,7 @@ def test_beneath_each_gpu_is_who_is_on_it() -> None:
 
     assert [
         ["ml", "train-0 rt-use-without-request", "0/1", "Running", "4 (OOMKilled 137)", "3d", "main",
-         "Deployment/train (inferred)", "87%", "60.0 GiB", "2", "1 nvidia.com/gpu"],
+         "Deployment/train (inferred)", "87%", "60.0 GiB", "2", "1 gpu"],
         ["no pod", "driver", "", "", "", "", "", "", "", "1.0 GiB", "n/a", ""],
     ] == document.rows("GPU 0")  # fmt: skip
     assert "61.0 GiB of 80.0 GiB" in document.text

@@ -31,9 +31,10 @@ def gpu_section(snapshot: NodeSnapshot, state: GpuState) -> Html:
         holders = table(("MIG device", *_HEAD), rows, kind="holders of parts")
     else:
         holders = table(_HEAD, rows, kind="holders")
-    model, remarks = escape(reading.info.get("model", "")), badges(_remarks(reading))
+    model, uuid = escape(reading.info.get("model", "")), escape(reading.gpu.uuid)
+    heading = f"GPU {reading.gpu.index} <small>{model}</small> {badges(_remarks(reading))}"
     return Html(
-        f'<section class="gpu"><h2>GPU {reading.gpu.index} <small>{model}</small> {remarks}</h2>'
+        f'<section class="gpu"><h2>{heading} <small class="wide uuid">{uuid}</small></h2>'
         f"{_gauges(reading)}{holders if rows else ''}</section>"
     )
 
@@ -70,16 +71,9 @@ def _gauges(reading: GpuReading) -> str:
         "Temperature": measure(_value(reading, "gpu_temperature_celsius", "gpu"), "°C"),
         "Power": power,
         "SM clock": measure(None if clock is None else clock / 1e6, "MHz"),
-        "UUID": escape(reading.gpu.uuid),
     }
-    return (
-        '<p class="gauges">'
-        + "".join(
-            f"<span{' class=wide' if name == 'UUID' else ''}><b>{name}</b>{value}</span>"
-            for name, value in shown.items()
-        )
-        + "</p>"
-    )
+    gauges = "".join(f"<span><b>{name}</b>{value}</span>" for name, value in shown.items())
+    return f'<p class="gauges">{gauges}</p>'
 
 
 def _remarks(reading: GpuReading) -> Iterator[tuple[str, str]]:
@@ -120,7 +114,7 @@ def _container_rows(snapshot: NodeSnapshot, reading: GpuReading, part: MigUuid) 
     mine = [use for use in snapshot.containers if use.active and (use.gpu.uuid, use.mig_uuid) == here]
     for use in sorted(mine, key=lambda use: (use.owner.namespace, use.owner.pod, use.owner.container)):
         owner = use.owner
-        allocated = ", ".join(f"{number} {resource}" for resource, number in use.allocated.items())
+        allocated = ", ".join(f"{number} {_short(resource)}" for resource, number in use.allocated.items())
         found = badges(_findings(snapshot, owner))
         yield Row(
             [
@@ -135,6 +129,11 @@ def _container_rows(snapshot: NodeSnapshot, reading: GpuReading, part: MigUuid) 
                 allocated or text("not allocated", "high"),
             ]
         )
+
+
+def _short(resource: str) -> str:
+    """A resource without its domain: which vendor's GPU it is, the heading says."""
+    return resource.rpartition("/")[2]
 
 
 def _workload(workload: Workload) -> str:

@@ -52,14 +52,18 @@
   }
 
   function arrange() {
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const matches = (text) => words.every((word) => text.includes(word));
+    const words = filter.value.toLowerCase().match(/gpu \d+|\S+/g) ?? []; // "gpu 1" is one word, and not GPU 10
+    const matches = (text) => words.every((word) => (word.startsWith("gpu ") ? `${text} `.includes(`${word} `) : text.includes(word)));
+    const spaced = (row) => [...row.cells].map((cell) => cell.textContent).join(" ");
     for (const section of main.querySelectorAll("section")) {
       const table = section.querySelector("table");
       const heading = section.querySelector("h2").textContent.toLowerCase();
       if (table) sort(table);
       const rows = table ? [...table.tBodies[0].rows] : [];
-      for (const row of rows) row.hidden = !matches(`${heading} ${row.textContent.toLowerCase()}`);
+      for (const row of rows) {
+        const first = table.tHead.rows[0].cells[0].textContent;
+        row.hidden = !matches(`${heading} ${first} ${spaced(row)}`.toLowerCase());
+      }
       section.hidden = words.length > 0 && !rows.some((row) => !row.hidden) && !matches(heading);
     }
   }
