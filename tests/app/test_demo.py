@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import socket
+import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 
+import psutil
 import pytest
 
 from tools.daemon import Daemon, until
+from tools.fetch import binary
+
+ROOT = Path(__file__).parents[2]
 
 NODES = ("gpu-h100-1", "gpu-a100-1", "gpu-l4-1", "gpu-dra-1", "gpu-t4-1")
 
@@ -127,3 +135,51 @@ def test_it_ends_at_once_and_in_silence_with_clients_connected(tmp_path: Path) -
             assert running.stop(timeout=4) == 0
         assert "stopping" in running.log().splitlines()[-1]
         assert "Traceback" not in running.log()
+
+
+def started(port: int, tmp_path: Path, *flags: str, **options: Any) -> subprocess.Popen[bytes]:
+    """The demo in a folder for temporary files of its own."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    env = {**os.environ, "TMPDIR": str(scratch), **options.pop("env", {})}
+    with (tmp_path / "log").open("wb") as log:
+        return subprocess.Popen([*demo(port), *flags], stderr=log, env=env, **options)
+
+
+@pytest.mark.e2e
+def test_a_prometheus_that_is_installed_scrapes_all_of_it_and_is_gone_with_it(tmp_path: Path) -> None:
+    port, log = free_port(), tmp_path / "log"
+    path = f"{binary('prometheus-3', 'prometheus').parent}:{os.environ['PATH']}"
+    process = started(port, tmp_path, "--prometheus", env={"PATH": path}, cwd=ROOT)
+    try:
+        until(lambda: re.search(r"(http://127\.0\.0\.1:\d+)/query", log.read_text()), 15, log.read_text)
+        (prometheus,) = re.findall(r"(http://127\.0\.0\.1:\d+)/query", log.read_text())
+        at = int(prometheus.rpartition(":")[2])
+        up = "/api/v1/query?query=count(up%7Bcluster=%22demo%22%7D==1)"
+        until(lambda: '"6"]' in _maybe(at, up), 30, log.read_text)
+        assert "GpuXidCritical" in get(at, "/api/v1/rules")[1]
+        (child,) = psutil.Process(process.pid).children()
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert 0 == process.wait(10)
+    assert not child.is_running()
+    assert [] == list((tmp_path / "scratch").iterdir())
+
+
+def _maybe(port: int, path: str) -> str:
+    """An answer, or nothing while there is none."""
+    try:
+        return get(port, path)[1]
+    except OSError:
+        return ""
+
+
+def test_without_a_prometheus_it_says_how_to_get_one_and_goes_on(tmp_path: Path) -> None:
+    port, log = free_port(), tmp_path / "log"
+    process = started(port, tmp_path, "--prometheus", env={"PATH": ""}, cwd=tmp_path)
+    try:
+        until(lambda: "serving on" in log.read_text(), 15, log.read_text)
+        assert "apt-get install prometheus" in log.read_text()
+    finally:
+        process.terminate()
+        assert 0 == process.wait(10)

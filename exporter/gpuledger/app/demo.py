@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from gpuledger.app.bookkeeper import Bookkeeper
 from gpuledger.app.cluster import wire
 from gpuledger.app.config import add_options, resolve
+from gpuledger.app.demoprometheus import running_prometheus
 from gpuledger.app.demosite import DemoSite, Role
 from gpuledger.app.http import Request, Response, Server
 from gpuledger.app.logs import set_up_logging
@@ -39,7 +40,7 @@ A simulated cluster of five GPU nodes and some 40 pods is being watched; a day o
   {url}/node/gpu-l4-1/     GPUs that pods share, and a process of the host
   {url}/node/gpu-t4-1/     a node without a driver
   {url}/cluster/           what there is, who waits for it, and who breaks the rules
-  {url}/targets            all metrics, for Prometheus' http_sd_configs
+  {url}/targets            all metrics, for Prometheus' http_sd_configs; --prometheus starts one
 
 A pod uses a GPU that it never asked for. After a minute another GPU gets too hot; after 100 seconds one
 reports a memory error, and is due for a reset.
@@ -52,6 +53,11 @@ Answer = Callable[[Request], Response]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of `gpuledger demo`."""
     add_options(parser, DemoSettings)
+    parser.add_argument(
+        "--prometheus",
+        action="store_true",
+        help="Start a local Prometheus too, with the rules of the folder that this is run in.",
+    )
     parser.add_argument(
         "--no-browser", action="store_true", help="Open no browser, also where there is a display."
     )
@@ -72,8 +78,10 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.no_browser and _has_display():
             stack.enter_context(_browser(url))
         sys.stderr.write(WELCOME.format(url=url))
+        if arguments.prometheus:
+            sys.stderr.write(stack.enter_context(running_prometheus(f"{url}/targets")))
         site = DemoSite(roles, simulated.hour)
-        return asyncio.run(serve(Server(site.answer), ("127.0.0.1", settings.port), flag="--port"))
+        return asyncio.run(serve(Server(site.answer), (settings.address, settings.port), flag="--port"))
 
 
 @contextmanager

@@ -204,12 +204,8 @@ class ClusterSettings(CommonSettings):
 class DemoSettings(CommonSettings):
     """Settings of `gpuledger demo`."""
 
-    port: int = option(
-        "port",
-        "9440",
-        "Port on 127.0.0.1 to serve on.",
-        parse=port_number,
-    )
+    address: str = option("address", "127.0.0.1", "Address to serve on; 0.0.0.0 in a container.")
+    port: int = option("port", "9440", "Port to serve on.", parse=port_number)
     seed: int = option(
         "seed",
         "1",
