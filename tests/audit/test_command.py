@@ -37,7 +37,11 @@ def clean(tmp_path: Path) -> str:
         pytest.param(["-n", "typo"], 0, id="empty"),
         pytest.param(["-n", "typo", "--fail-if-empty"], 2, id="empty must not be"),
         pytest.param(["--check", "gpu-privileged", "--min-severity", "critical"], 1, id="critical"),
-        pytest.param(["--check", "memory-limit", "--min-severity", "high"], 0, id="below the minimum"),
+        pytest.param(
+            ["--check", "memory-limit", "--check", "gpu-dra-admin", "--min-severity", "high"],
+            0,
+            id="below the minimum",
+        ),
         pytest.param(["--skip", "gpu-privileged", "--min-severity", "critical"], 0, id="skipped"),
         pytest.param(["--json"], 1, id="json"),
         pytest.param(["--format", "sarif"], 1, id="sarif"),
@@ -216,3 +220,120 @@ def test_colour_is_for_terminals(no_color: str, coloured: bool, monkeypatch: pyt
     monkeypatch.setattr("sys.stdout", terminal)
     gpuledger_audit(CAPTURE, "--check", "gpu-privileged")
     assert coloured == ("\x1b[1;31m[FINDING]\x1b[0m research/debug-shell sh" in terminal.getvalue())
+
+
+# ---- flags that contradict each other, or do nothing ----
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        pytest.param(["--classic", "--check", "host-path"], "whatever --check says", id="classic and check"),
+        pytest.param(["--classic", "--skip", "host-path"], "whatever --skip says", id="classic and skip"),
+        pytest.param(
+            ["--classic", "--min-severity", "low"], "whatever --min-severity", id="classic and severity"
+        ),
+        pytest.param(["--kubeconfig", "x"], "without --live", id="kubeconfig"),
+        pytest.param(["--kube-context", "x"], "without --live", id="context"),
+        pytest.param(["--check", "rt-idle"], "gpuledger node", id="check of what runs"),
+        pytest.param(["--check", "host-path", "--skip", "host-path"], "no check to run", id="nothing left"),
+        pytest.param(["--explain", CAPTURE], "files go before --explain", id="file to explain"),
+    ],
+)
+def test_flags_without_effect_are_refused(flags: list[str], message: str, capsys: Capture) -> None:
+    assert 2 == gpuledger_audit(*flags)
+    assert message in capsys.readouterr().err
+
+
+def test_patterns_of_gpu_resources_add_up(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "pod.json"
+    limits = {"example.com/a": 1, "example.com/b": 2, "cpu": 4, "memory": "1Gi"}
+    spec = {"containers": [{"name": "c", "resources": {"limits": limits}}]}
+    path.write_text(json.dumps({"kind": "Pod", "metadata": {"name": "p"}, "spec": spec}))
+    gpuledger_audit(str(path), "--json", "--gpu-resource", ".*/a", "--gpu-resource", ".*/b")
+    gpuledger_audit(str(path), "--json", "--gpu-resource", ".*")
+    assert [3, 3] == [json.loads(line)["cards"] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_manifests_may_be_kept_from_excusing_themselves(tmp_path: Path) -> None:
+    path = tmp_path / "pod.json"
+    annotations = {"ignore.gpuledger.io/gpu-privileged": "reviewed"}
+    spec = {"containers": [{"name": "c", "securityContext": {"privileged": True}}]}
+    path.write_text(
+        json.dumps({"kind": "Pod", "metadata": {"name": "p", "annotations": annotations}, "spec": spec})
+    )
+    flags = (str(path), "--check", "gpu-privileged")
+    assert [0, 1] == [gpuledger_audit(*flags), gpuledger_audit(*flags, "--ignore-annotations")]
+
+
+# ---- what fails outside ends in one line and exit code 2 ----
+
+
+def _told(result: subprocess.CompletedProcess[bytes]) -> tuple[int, int]:
+    """The exit code, and how many lines of error there are."""
+    return result.returncode, len(result.stderr.splitlines())
+
+
+def test_closed_standard_input_is_exit_2() -> None:
+    code = "import os, sys; os.close(0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    result = subprocess.run(
+        [sys.executable, "-c", code, "-m", "gpuledger", "audit", "-"], check=False, capture_output=True
+    )
+    assert (2, 1) == _told(result)
+
+
+def test_output_that_can_not_be_written_is_exit_2() -> None:
+    with Path("/dev/full").open("wb") as full:
+        assert (2, 1) == _told(_pipe(CAPTURE, stdout=full, stderr=subprocess.PIPE))
+
+
+def test_a_temporary_file_that_can_not_grow_is_exit_2(tmp_path: Path) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text("\n".join([PRIVILEGED_POD] * 9000))
+    result = subprocess.run(
+        ["sh", "-c", 'ulimit -f 64; exec "$0" -m gpuledger audit -q "$1"', sys.executable, str(path)],
+        check=False,
+        capture_output=True,
+    )
+    assert 2 == result.returncode
+    assert b"Traceback" not in result.stderr
+
+
+def test_what_nobody_foresaw_is_exit_2(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def fail(_: object) -> int:
+        raise ZeroDivisionError("at\nlast\x1b[2J")
+
+    monkeypatch.setattr("gpuledger.app.audit.run", fail)
+    assert 2 == gpuledger_audit(CAPTURE)
+    assert "gpuledger audit: unexpected ZeroDivisionError: at last\\x1b[2J\n" == capsys.readouterr().err
+
+
+PRIVILEGED_POD = json.dumps(
+    {
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "c", "securityContext": {"privileged": True}}]},
+    }
+)
+
+
+def test_errors_show_no_control_characters(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "Pod", "metadata": {"name": "x\n\x1b[2Jerror: forged"}}))
+    assert 2 == gpuledger_audit(str(path))
+    assert 1 == len(capsys.readouterr().err.splitlines())
+
+
+def test_a_policy_report_of_nothing_says_so(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text('{"kind": "List", "items": []}')
+    gpuledger_audit(str(path), "--format", "policy-report")
+    assert "# nothing to report\n" == capsys.readouterr().out
+
+
+def test_quotas_of_other_namespaces_are_left_out(tmp_path: Path, capsys: Capture) -> None:
+    quota = {"kind": "ResourceQuota", "spec": {"hard": {"requests.nvidia.com/gpu": "4"}}}
+    path = tmp_path / "dump.json"
+    path.write_text("\n".join(json.dumps({**quota, "metadata": {"name": "q", "namespace": ns}}) for ns in "ab"))
+    gpuledger_audit(str(path), "-n", "a", "--format", "json")
+    assert ["a"] == [each["namespace"] for each in json.loads(capsys.readouterr().out)["cluster"]["quotas"]]

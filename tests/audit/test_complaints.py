@@ -170,6 +170,29 @@ def test_a_pod_that_most_likely_reaches_no_gpu_is_not_counted_unless_something_i
     assert 0 == _report(_pod(container), checks=("gpu-privileged", "memory-limit")).totals().pods
 
 
+def test_live_objects_are_known_without_their_uid() -> None:
+    pod = {**_pod(_container(**PRIVILEGED), meta={"annotations": IGNORE}), "status": {"phase": "Running"}}
+    assert 1 == len(findings(_report(pod, checks=("gpu-privileged",))))
+
+
+def test_a_mount_that_names_a_device_is_one_finding() -> None:
+    mount = {"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}
+    pod = _pod(_container(volumeMounts=[mount]), volumes=[{"name": "v", "hostPath": {"path": "/dev/null"}}])
+    found = [finding.check for finding in findings(_report(pod))]
+    assert ["gpu-volume-bypass"] == [check for check in found if "path" in check or "volume-bypass" in check]
+
+
+def test_claims_with_findings_are_no_pods_that_need_review() -> None:
+    exactly = {"deviceClassName": "gpu.nvidia.com", "adminAccess": True}
+    claim = {
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+    }
+    text = list(render_text(_report(claim, checks=("gpu-dra-admin",)), TextStyle()))
+    assert "ALERT device claims need review\n" == text[-1]
+
+
 # ---- infrastructure ----
 
 PLUGIN = {"name": "plugin", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.19.0", **PRIVILEGED}

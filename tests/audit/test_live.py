@@ -112,3 +112,11 @@ def _pod(name: str, **fields: Any) -> dict[str, Any]:
     container = {"name": "c", "image": "a:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}, **fields}
     meta = {"name": name, "namespace": "ml"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
+
+
+def test_an_error_in_place_of_a_list_is_exit_2(
+    server: ApiServer, live: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.faults = [Fault(_lists_pods, status=200, body=b'{"kind": "Status", "message": "no"}')]
+    assert 2 == gpuledger_audit(*live)
+    assert "Status without items: no" in capsys.readouterr().err

@@ -4,13 +4,17 @@ import json
 from datetime import date
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from audit.auditing import audited
+from audit.auditing import NOON, audited
 from audit.command import gpuledger_audit
 from gpuledger.audit.baseline import BaselineError, fingerprint, parse_baseline, render_baseline
+from gpuledger.audit.check import Severity
 from gpuledger.audit.checks import CHECKS
+from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.policy import Match, PolicyError, PolicyException, parse_policy
+from gpuledger.audit.verdict import Judge
 
 CAPTURE = str(Path(__file__).parents[1] / "fixtures/kube-1.36/kubectl-get-pods-A.json")
 
@@ -47,6 +51,11 @@ def test_a_policy() -> None:
         ),
         pytest.param(EXCEPTION + "  expires: soon\n", "Invalid RFC3339", id="no date"),
         pytest.param("[", "not YAML", id="no YAML"),
+        pytest.param(
+            "exceptions: [{match: {}, reason: a, owner: b}]",
+            "would excuse everything",
+            id="match of everything",
+        ),
         pytest.param("- a", "Expected `object`", id="a list"),
     ],
 )
@@ -64,6 +73,17 @@ def test_a_policy_file_excuses_findings(tmp_path: Path, capsys: pytest.CaptureFi
     path.write_text(EXCEPTION)
     assert 0 == gpuledger_audit(CAPTURE, "--check", "gpu-privileged", "--policy", str(path))
     assert "over all pods: 1 exempt" in capsys.readouterr().out
+
+
+def test_what_a_policy_says_in_vain_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "policy.yaml"
+    nowhere = EXCEPTION.replace("exceptions:\n", "").replace("research", "nowhere")
+    path.write_text(f"{EXCEPTION}  expires: 2020-01-01\n{nowhere}")
+    assert 1 == gpuledger_audit(CAPTURE, "--check", "gpu-privileged", "--policy", str(path))
+    assert [
+        f"{path}: exceptions[0] expired on 2020-01-01: what it covers counts",
+        f"{path}: exceptions[1] covers nothing that was found",
+    ] == capsys.readouterr().err.splitlines()
 
 
 # ---- baseline ----
@@ -96,10 +116,30 @@ def test_a_finding_keeps_its_fingerprint_in_another_replica() -> None:
 
 
 def test_a_baseline_reads_what_it_wrote() -> None:
-    assert frozenset({"a", "b"}) == parse_baseline(render_baseline(["b", "a", "b"]))
+    found = [("b", Severity.HIGH), ("a", Severity.LOW), ("b", Severity.LOW)]
+    assert {"a": Severity.LOW, "b": Severity.HIGH} == parse_baseline(render_baseline(found))
 
 
-@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"fingerprints": [1]}', b"[" * 99999])
+def test_what_has_become_worse_is_new() -> None:
+    text = json.dumps({"kind": "Pod", "spec": {"containers": [{"name": "c", "image": "a"}]}})
+    (judged,) = audited(text, "image-latest", every_pod=True).pods()
+    (finding,) = judged.reported
+    prints = {fingerprint(judged.pod, finding): finding.severity}
+    judge = Judge(CHECKS, ClusterFacts(), NOON, baseline=prints)
+    worse = msgspec.structs.replace(finding, severity=Severity.HIGH)
+    again = judge.pod(msgspec.structs.replace(judged.pod, findings=(finding, worse)))
+    assert ((finding,), (worse,)) == (again.known, again.reported)
+
+
+OTHER_SEVERITY = b'{"gpuledger_baseline": 2, "fingerprints": {"a": "awful"}}'
+
+
+def test_a_baseline_of_another_version_is_refused() -> None:
+    with pytest.raises(BaselineError, match="version 1, not 2"):
+        parse_baseline(b'{"gpuledger_baseline": 1, "fingerprints": {}}')
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"fingerprints": [1]}', b"[" * 99999, OTHER_SEVERITY])
 def test_anything_else_is_no_baseline(text: bytes) -> None:
     with pytest.raises(BaselineError, match="not a baseline"):
         parse_baseline(text)

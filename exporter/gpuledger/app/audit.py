@@ -25,7 +25,7 @@ from gpuledger.audit.engine import Audit
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.audit.inventory import InventoryBook
-from gpuledger.audit.policy import Policy, PolicyError, parse_policy
+from gpuledger.audit.policy import Policy, PolicyError, parse_policy, stale_exceptions
 from gpuledger.audit.report.full_json import render_full_json
 from gpuledger.audit.report.github import render_github
 from gpuledger.audit.report.junit import render_junit
@@ -36,6 +36,7 @@ from gpuledger.audit.report.sarif import render_sarif
 from gpuledger.audit.report.text import TextStyle, render_explanation, render_text
 from gpuledger.audit.subject import AuditContext
 from gpuledger.audit.verdict import Judge
+from gpuledger.core.errors import SourceError
 from gpuledger.sources.dumps import STDIN
 from gpuledger.sources.kubeapi import connect
 from gpuledger.sources.spool import Spool
@@ -71,12 +72,20 @@ def _add_choice_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-n", "--namespace", default="", help="audit only this namespace")
     add("-a", "--all", action="store_true", help="audit every pod, not only those that reach GPUs")
-    add("--gpu-resource", type=_pattern, metavar="REGEX", help="more resources that are GPUs")
+    add(
+        "--gpu-resource",
+        type=_pattern,
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="more resources that are GPUs (repeatable)",
+    )
     add("--classic", action="store_true", help="the four checks of old, under their old names")
     add("--min-severity", choices=[str(severity) for severity in Severity], help="default: medium")
     add("--check", action="append", default=[], metavar="ID", help="run only this check (repeatable)")
     add("--skip", action="append", default=[], metavar="ID", help="leave this check out (repeatable)")
     add("--policy", metavar="FILE", help="exceptions, with reason, owner and expiry")
+    add("--ignore-annotations", action="store_true", help="no manifest may excuse itself")
     add("--baseline", metavar="FILE", help="report only what this baseline does not know")
 
 
@@ -104,14 +113,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _audit(args: argparse.Namespace) -> int:
     now = time.time()
+    _refuse_what_has_no_effect(args)
     checks = _chosen_checks(args)
-    judge = _judge(args, checks, now)
+    also = _gpu_resources(args.gpu_resource)
+    judge = _judge(args, checks, also, now)
     audit = Audit(
         checks=checks,
-        context=AuditContext(now, args.gpu_resource, read_advisories()),
+        context=AuditContext(now, also, read_advisories()),
         namespace=args.namespace,
         every_pod=args.all,
         reach=not args.classic,
+        annotations=not args.ignore_annotations,
         facts=judge.facts,
     )
     with Spool(AuditedPod) as audited:
@@ -121,8 +133,10 @@ def _audit(args: argparse.Namespace) -> int:
         for path in args.paths or ([] if args.live else [STDIN]):
             intake.read_file(path)
         intake.finish()
-        report = Report(audited, judge, args.gpu_resource, tuple(intake.problems))
+        report = Report(audited, judge, also, tuple(intake.problems))
         _write(_rendered(report, args))
+        for remark in stale_exceptions(judge.policy, audited, now):
+            sys.stderr.write(f"{args.policy}: {remark}\n")
         if args.write_baseline:
             _write_baseline(report, args.write_baseline)
         return _exit_code(report, args, readable=not intake.problems)
@@ -141,18 +155,34 @@ def _exit_code(report: Report, args: argparse.Namespace, *, readable: bool) -> i
 # ---- what the flags mean ----
 
 
+def _refuse_what_has_no_effect(args: argparse.Namespace) -> None:
+    choice = {"--check": args.check, "--skip": args.skip, "--min-severity": args.min_severity}
+    for flag, given in choice.items():
+        if args.classic and given:
+            raise ConfigError(f"--classic makes its four checks, whatever {flag} says: leave one of them out")
+    for flag, given in {"--kubeconfig": args.kubeconfig, "--kube-context": args.kube_context}.items():
+        if given and not args.live:
+            raise ConfigError(f"{flag} names a cluster, but no cluster is read without --live")
+
+
 def _chosen_checks(args: argparse.Namespace) -> Sequence[Check]:
     if args.classic:
         return CLASSIC_CHECKS
     named = [_known_check(check_id) for check_id in args.check]
+    for check in named:
+        if check.at_runtime:
+            raise ConfigError(f"{check.id} is found by `gpuledger node` while pods run, never in a manifest")
     skipped = [_known_check(check_id) for check_id in args.skip]
     chosen = named or [check for check in STATIC_CHECKS if not check.opt_in]
     minimum = _minimum(args)
-    return [
+    left = [
         check
         for check in chosen
         if check not in skipped and (check.severity >= minimum or check.judge is not None)
     ]
+    if not left:
+        raise ConfigError("--check, --skip and --min-severity leave no check to run")
+    return left
 
 
 def _minimum(args: argparse.Namespace) -> Severity:
@@ -166,24 +196,34 @@ def _known_check(check_id: str) -> Check:
     if check_id in CHECKS:
         return CHECKS[check_id]
     near = get_close_matches(check_id, CHECKS, 1)
-    raise ConfigError(
-        f"no check {check_id!r}" + (f", did you mean {near[0]}?" if near else ", see --list-checks")
-    )
+    hint = f"did you mean {near[0]}?" if near else "see --list-checks"
+    if Path(check_id).exists():
+        hint = "which is a file: files go before --explain"
+    raise ConfigError(f"no check {check_id!r}, {hint}")
 
 
-def _judge(args: argparse.Namespace, checks: Iterable[Check], now: float) -> Judge:
+def _judge(
+    args: argparse.Namespace, checks: Iterable[Check], also: re.Pattern[str] | None, now: float
+) -> Judge:
     try:
         policy = parse_policy(_read(args.policy).decode(), CHECKS) if args.policy else Policy()
-        baseline = parse_baseline(_read(args.baseline)) if args.baseline else frozenset[str]()
+        baseline = parse_baseline(_read(args.baseline)) if args.baseline else {}
     except UnicodeDecodeError as error:
         raise ConfigError(f"{args.policy}: not UTF-8") from error
     except PolicyError as error:
         raise ConfigError(f"{args.policy}: {error}") from error
     except BaselineError as error:
         raise ConfigError(f"{args.baseline}: {error}") from error
-    also = args.gpu_resource
     facts = ClusterFacts(inventory=InventoryBook(also=also), claims=ClaimBook(also=also))
     return Judge({check.id: check for check in checks}, facts, now, _minimum(args), policy, baseline)
+
+
+def _gpu_resources(patterns: Sequence[re.Pattern[str]]) -> re.Pattern[str] | None:
+    """Any of the patterns; Kubernetes' own resources are never GPUs."""
+    if not patterns:
+        return None
+    any_of_them = "|".join(f"(?:{pattern.pattern})" for pattern in patterns)
+    return re.compile(rf"(?!(?:cpu|memory|pods|(?:ephemeral-)?storage|hugepages-.*)$)(?:{any_of_them})")
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -229,14 +269,16 @@ def _write(pieces: Iterable[str]) -> int:
     try:
         sys.stdout.writelines(pieces)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - Python flushes it at exit
+        if not isinstance(error, BrokenPipeError):
+            raise SourceError(f"standard output: {error.strerror}") from error
     return CLEAN
 
 
 def _write_baseline(report: Report, path: str) -> None:
     prints = (
-        fingerprint(judged.pod, finding)
+        (fingerprint(judged.pod, finding), finding.severity)
         for judged in report.pods()
         for finding in (*judged.reported, *judged.known)
     )

@@ -12,6 +12,7 @@ import msgspec
 from gpuledger.audit.engine import Audit
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.core.errors import SourceError
+from gpuledger.core.text import printable
 from gpuledger.parse.dump import Located, Unreadable, parse_dump
 from gpuledger.sources.dumps import STDIN, read_dump
 from gpuledger.sources.kubehttp import ApiError, Connection
@@ -89,6 +90,6 @@ class Intake:
 
     def _problem(self, message: str) -> None:
         self.finish()
-        sys.stderr.write(f"error: {message}\n".encode(errors="backslashreplace").decode())
+        sys.stderr.write(f"error: {printable(message)}\n".encode(errors="backslashreplace").decode())
         if len(self.problems) < _PROBLEMS_KEPT:
             self.problems.append(message)

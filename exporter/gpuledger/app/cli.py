@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from gpuledger import __version__
 from gpuledger.app.config import ConfigError, OneLineParser, nearest
 from gpuledger.core.errors import SourceError
+from gpuledger.core.text import printable
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -98,7 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
         finally:
-            sys.stdout.flush()  # here, where it can still be dealt with that nobody reads on
+            if sys.stdout is not None:  # as it is where the shell closed it
+                sys.stdout.flush()  # here, where it can still be dealt with that nobody reads on
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter's own last flush
         return EXIT_FAILURE
@@ -120,5 +122,11 @@ def _run(arguments: list[str]) -> int:
     try:
         return int(importlib.import_module(COMMANDS[parsed.command].module).run(parsed))
     except (ConfigError, SourceError) as error:
-        sys.stderr.write(f"gpuledger {parsed.command}: {error}\n")
-        return EXIT_USAGE
+        message = str(error)
+    except Exception as error:
+        if parsed.command != "audit" or isinstance(error, BrokenPipeError):
+            raise
+        # A traceback ends in 1, which means findings: what the audit did not foresee must not pass for them.
+        message = f"unexpected {type(error).__name__}: {error}"
+    sys.stderr.write(f"gpuledger {parsed.command}: {printable(' '.join(message.split()))}\n")
+    return EXIT_USAGE

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from gpuledger.audit.check import Severity
 from gpuledger.audit.finding import AuditedPod, Finding
+
+_VERSION = 2
 
 
 class BaselineError(ValueError):
@@ -16,7 +19,7 @@ class BaselineError(ValueError):
 
 class _Baseline(msgspec.Struct, frozen=True):
     gpuledger_baseline: int
-    fingerprints: list[str]
+    fingerprints: dict[str, str]
 
 
 def fingerprint(pod: AuditedPod, finding: Finding) -> str:
@@ -29,19 +32,24 @@ def fingerprint(pod: AuditedPod, finding: Finding) -> str:
     return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-def parse_baseline(text: bytes) -> frozenset[str]:
-    """The fingerprints of a baseline.
+def parse_baseline(text: bytes) -> dict[str, Severity]:
+    """The fingerprints of a baseline, each with the worst severity that was accepted.
 
     Raises:
-        BaselineError: the text is not a baseline.
+        BaselineError: the text is not a baseline, or one of another version.
     """
     try:
-        return frozenset(msgspec.json.decode(text, type=_Baseline).fingerprints)
+        baseline = msgspec.json.decode(text, type=_Baseline)
+        if baseline.gpuledger_baseline != _VERSION:
+            raise BaselineError(f"version {baseline.gpuledger_baseline}, not {_VERSION}: write it anew")
+        return {print_: Severity[name.upper()] for print_, name in baseline.fingerprints.items()}
     except (msgspec.DecodeError, RecursionError) as error:
         raise BaselineError(f"not a baseline: {error}") from error
+    except KeyError as error:
+        raise BaselineError(f"not a baseline: no severity {error}") from error
 
 
-def render_baseline(fingerprints: Iterable[str]) -> bytes:
-    """A baseline of these fingerprints, in an order that diffs well."""
-    baseline = _Baseline(1, sorted(set(fingerprints)))
-    return msgspec.json.format(msgspec.json.encode(baseline)) + b"\n"
+def render_baseline(found: Iterable[tuple[str, Severity]]) -> bytes:
+    """A baseline of these fingerprints, with the worst severity of each, in an order that diffs well."""
+    worst = {print_: str(severity) for print_, severity in sorted(found)}
+    return msgspec.json.format(msgspec.json.encode(_Baseline(_VERSION, worst))) + b"\n"

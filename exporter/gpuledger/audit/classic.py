@@ -7,6 +7,7 @@ from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.checks.image_latest import is_floating
+from gpuledger.audit.places import privileged_containers
 from gpuledger.audit.subject import PodSubject
 from gpuledger.parse.image import parse_image
 
@@ -59,9 +60,7 @@ def no_limits(pod: PodSubject) -> Iterator[Hit]:
 )
 def privileged_container(pod: PodSubject) -> Iterator[Hit]:
     """As privileged."""
-    for container in pod.containers:
-        if container.spec.security_context.privileged:
-            yield Hit(f"{container.path}.securityContext.privileged", "", container.name)
+    return privileged_containers(pod)
 
 
 @partial(

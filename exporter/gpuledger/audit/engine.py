@@ -24,7 +24,13 @@ from gpuledger.audit.subject import (
     ways_to_gpu,
 )
 from gpuledger.core.model import NOTHING
-from gpuledger.parse.manifests import KubeObject, PodManifest, ResourceClaim, ResourceClaimTemplate
+from gpuledger.parse.manifests import (
+    KubeObject,
+    PodManifest,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceQuota,
+)
 from gpuledger.parse.workload import workload_of
 
 
@@ -32,15 +38,18 @@ from gpuledger.parse.workload import workload_of
 class Audit:
     """An audit of GPU pods by `checks`: of those that ask for a GPU or reach one, or with `every_pod` of all.
 
-    Pods that may reach one, and most likely don't, are looked at by the checks of GPUs alone.
+    Pods that may reach one, and most likely don't, are looked at by the checks of GPUs alone. Without
+    `annotations`, no manifest excuses itself.
 
-    `namespace` narrows what is audited, not what is counted. Without `reach`, pods that don't ask are left out.
+    `namespace` narrows what is audited, not what is counted on nodes. Without `reach`, pods that don't ask are
+    left out.
     """
 
     checks: Sequence[Check]
     context: AuditContext
     namespace: str = ""
     every_pod: bool = False
+    annotations: bool = True
     reach: bool = True
     facts: ClusterFacts = field(default_factory=ClusterFacts)
     _seen: set[int] = field(default_factory=set)
@@ -55,7 +64,8 @@ class Audit:
 
     def take(self, item: KubeObject) -> AuditedPod | None:
         """Audit an object; None where there is nothing to audit, or it was audited before."""
-        self.facts.observe(item)
+        if not (isinstance(item, ResourceQuota) and self._is_elsewhere(item.metadata.namespace or "default")):
+            self.facts.observe(item)
         if isinstance(item, PodManifest):
             return self._ended_pod(item) if item.terminal else self._pod(item)
         if isinstance(item, ResourceClaim | ResourceClaimTemplate):
@@ -77,13 +87,13 @@ class Audit:
         gpus = pod.gpu_requests if holds else NOTHING
         if manifest.spec.node_name:
             self.facts.inventory.add_requests(manifest.spec.node_name, gpus)
-        if self.namespace not in ("", manifest.namespace):
+        if self._is_elsewhere(manifest.namespace):
             return None
         checks = self._of_gpus if tentative else self._of_others
         hits = [(check, hit) for check in checks for hit in check.pod_rule(pod)]
         order = {container.path: index for index, container in enumerate(pod.containers)}
         hits.sort(key=lambda entry: order.get(_element(entry[1].path), len(order)))
-        audited = _audited(manifest, hits, reach)
+        audited = _audited(manifest, hits, reach, self._excuses(manifest))
         return msgspec.structs.replace(
             audited,
             gpus=dict(gpus),
@@ -94,19 +104,19 @@ class Audit:
 
     def _ended_pod(self, manifest: PodManifest) -> AuditedPod | None:
         """A pod that has ended holds nothing; what is left to say is why it failed."""
-        if manifest.status.phase != "Failed" or self.namespace not in ("", manifest.namespace):
+        if manifest.status.phase != "Failed" or self._is_elsewhere(manifest.namespace):
             return None
         pod = subject_of(manifest, self.context)
         hits = [(check, hit) for check in self._of_failed for hit in check.pod_rule(pod)]
         if not hits or self._is_repeated(manifest.meta.uid, manifest.path):
             return None
-        return _audited(manifest, hits, ())
+        return _audited(manifest, hits, (), self._excuses(manifest))
 
     def _claim(self, claim: ResourceClaim | ResourceClaimTemplate) -> AuditedPod | None:
         meta = claim.metadata
         namespace = meta.namespace or "default"
         hits = [(check, hit) for check in self.checks for hit in check.claim_rule(claim)]
-        if not hits or self.namespace not in ("", namespace) or self._is_repeated(meta.uid, ""):
+        if not hits or self._is_elsewhere(namespace) or self._is_repeated(meta.uid, ""):
             return None
         workload = workload_of(meta, claim.kind)
         return AuditedPod(
@@ -116,8 +126,19 @@ class Audit:
             workload_kind=workload.kind,
             workload=workload.name,
             uid=meta.uid,
-            findings=_findings(hits, NOTHING if meta.uid else meta.annotations or NOTHING, ""),
+            findings=_findings(
+                hits, NOTHING if meta.uid or not self.annotations else meta.annotations or NOTHING, ""
+            ),
         )
+
+    def _excuses(self, manifest: PodManifest) -> Mapping[str, str]:
+        """The annotations that count: a tenant writes those of live objects, while files are reviewed."""
+        if manifest.live or not self.annotations:
+            return NOTHING
+        return {**(manifest.meta.annotations or {}), **manifest.annotations}
+
+    def _is_elsewhere(self, namespace: str) -> bool:
+        return self.namespace not in ("", namespace)
 
     def _is_repeated(self, uid: str, path: str) -> bool:
         """Whether this very object was audited before: dumps overlap, files are named twice."""
@@ -132,13 +153,11 @@ class Audit:
 Hits = Sequence[tuple[Check, Hit]]
 
 
-def _audited(manifest: PodManifest, hits: Hits, reach: tuple[str, ...]) -> AuditedPod:
+def _audited(
+    manifest: PodManifest, hits: Hits, reach: tuple[str, ...], annotations: Mapping[str, str]
+) -> AuditedPod:
     workload = workload_of(manifest.meta, manifest.kind)
     role = infrastructure_role(manifest.namespace, workload, manifest.spec) if hits else ""
-    # A tenant writes the annotations of live objects: only a file, which somebody reviews, may excuse itself.
-    annotations = (
-        NOTHING if manifest.meta.uid else {**(manifest.meta.annotations or {}), **manifest.annotations}
-    )
     return AuditedPod(
         namespace=manifest.namespace,
         name=manifest.meta.name or "?",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 
@@ -65,6 +65,19 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return ""
 
 
+def stale_exceptions(policy: Policy, pods: Iterable[AuditedPod], now: float) -> Iterator[str]:
+    """What is to be said of exceptions that have expired, or that cover nothing of what was found."""
+    left = dict(enumerate(policy.exceptions))
+    for pod in pods if left else ():
+        for finding in pod.findings:
+            for index in [index for index, exception in left.items() if exception.covers(pod, finding)]:
+                exception = left.pop(index)
+                if exception.expired(now):
+                    yield f"exceptions[{index}] expired on {exception.expires}: what it covers counts"
+    for index in left:
+        yield f"exceptions[{index}] covers nothing that was found"
+
+
 def parse_policy(text: str, checks: Container[str]) -> Policy:
     """The policy in a YAML text; `checks` are the ids that exist.
 
@@ -81,6 +94,8 @@ def parse_policy(text: str, checks: Container[str]) -> Policy:
         place = f"exceptions[{index}]"
         if not exception.reason.strip() or not exception.owner.strip():
             raise PolicyError(f"{place}: a reason and an owner are needed")
+        if exception.match == Match():
+            raise PolicyError(f"{place}: `match` names nothing, and would excuse everything")
         if not re.search(r"[*?\[]", exception.match.check) and exception.match.check not in checks:
             raise PolicyError(f"{place}: no check {exception.match.check!r}")
     return policy

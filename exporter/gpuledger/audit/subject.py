@@ -201,7 +201,7 @@ def subject_of(manifest: PodManifest, context: AuditContext) -> PodSubject:
 
 
 def asks_for_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
-    """Whether a pod asks for a GPU, by resource, by claim (which may be for another device) or by annotation."""
+    """Whether a pod asks for a GPU, by resource, claim (which may be for something else) or annotation."""
     return bool(manifest.spec.resource_claims) or names_gpu(manifest, also)
 
 

@@ -12,6 +12,7 @@ from gpuledger.audit.check import Check, Severity
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
 from gpuledger.audit.policy import Policy
+from gpuledger.core.model import NOTHING
 
 
 class JudgedPod(msgspec.Struct, frozen=True):
@@ -32,7 +33,8 @@ class Judge:
     now: float
     minimum: Severity = Severity.MEDIUM
     policy: Policy = field(default_factory=Policy)
-    baseline: frozenset[str] = frozenset()
+    baseline: Mapping[str, Severity] = field(default_factory=lambda: NOTHING)
+    """Findings that are known, each up to a severity."""
 
     def pod(self, pod: AuditedPod) -> JudgedPod:
         """The pod with its findings told apart; there are none where it turns out to be no GPU pod."""
@@ -45,7 +47,7 @@ class Judge:
                 continue
             if finding.exempt:
                 exempt.append(finding)
-            elif self.baseline and fingerprint(pod, finding) in self.baseline:
+            elif self.baseline and finding.severity <= self.baseline.get(fingerprint(pod, finding), -1):
                 known.append(finding)
             else:
                 reported.append(finding)

@@ -41,6 +41,11 @@ class PodManifest(msgspec.Struct, frozen=True, gc=False):
         return self.meta.namespace or "default"
 
     @property
+    def live(self) -> bool:
+        """Whether it came from a cluster, also if its UID was stripped: no manifest has a status."""
+        return bool(self.meta.uid or self.meta.resource_version or self.status.phase)
+
+    @property
     def annotations(self) -> Mapping[str, str]:
         """The pod's annotations."""
         return self.template.annotations or NOTHING

@@ -13,6 +13,8 @@ _QUANTITY = re.compile(
 )
 
 _MAX_LENGTH = 100
+_LEAST = Decimal("1e-9")
+"""What apimachinery rounds smaller quantities up to."""
 MAX_AMOUNT = Decimal(2**63 - 1)
 """What apimachinery caps a quantity at."""
 
@@ -30,8 +32,8 @@ _MULTIPLIERS: dict[str | None, Decimal] = {
 def parse_quantity(text: str) -> Decimal:
     """The number that a Kubernetes quantity stands for, in its base unit (cores, bytes, devices).
 
-    The grammar is that of apimachinery's `resource.ParseQuantity`; the length is bounded to what anybody writes,
-    exponents to three digits.
+    The grammar is that of apimachinery's `resource.ParseQuantity`; the length is bounded to what anybody
+    writes, exponents to three digits.
 
     Raises:
         ValueError: the text is not a quantity.
@@ -40,12 +42,11 @@ def parse_quantity(text: str) -> Decimal:
     if match is None:
         raise ValueError(f"not a Kubernetes quantity: {text[:80]!r}")
     number, suffix, exponent = match.groups()
-    if exponent is not None:
-        return Decimal(f"{number}e{exponent}")
-    return Decimal(number) * _MULTIPLIERS[suffix]
+    amount = Decimal(number) * _MULTIPLIERS[suffix] if exponent is None else Decimal(f"{number}e{exponent}")
+    return _LEAST if 0 < amount < _LEAST else amount
 
 
-def parse_amount(quantity: str | int | float) -> Decimal:
+def parse_amount(quantity: str | float) -> Decimal:
     """A quantity in a resource list, as JSON carries it, which Kubernetes wants from 0 up to its cap.
 
     Raises:

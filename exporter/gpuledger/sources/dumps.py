@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import gzip
 import sys
 import zlib
@@ -39,6 +40,8 @@ def read_dump(path: str) -> Iterator[bytes]:
 
 def _opened(path: str) -> BufferedReader:
     if path == STDIN:
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, "closed")
         return open(sys.stdin.fileno(), "rb", closefd=False)
     return open(path, "rb")  # noqa: PTH123 - a path as the user wrote it
 

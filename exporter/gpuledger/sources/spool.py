@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 import msgspec
+
+from gpuledger.core.errors import SourceError
 
 T = TypeVar("T")
 
@@ -29,15 +32,25 @@ class Spool(Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        with suppress(OSError):  # what could not be written is of no use any more
+            self._file.close()
 
     def append(self, value: T) -> None:
-        """Add a value behind the others."""
+        """Add a value behind the others. Raises SourceError."""
         data = self._encoder.encode(value)
-        self._file.write(len(data).to_bytes(_LENGTH_BYTES))
-        self._file.write(data)
+        with _as_source_error():
+            self._file.write(len(data).to_bytes(_LENGTH_BYTES) + data)
 
     def __iter__(self) -> Iterator[T]:
-        self._file.seek(0)
+        with _as_source_error():
+            self._file.seek(0)
         while length := self._file.read(_LENGTH_BYTES):
             yield self._decoder.decode(self._file.read(int.from_bytes(length)))
+
+
+@contextmanager
+def _as_source_error() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(f"temporary file: {error.strerror}; name a roomier folder by TMPDIR") from error

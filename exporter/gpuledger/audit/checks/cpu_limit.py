@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
+from gpuledger.audit.places import unlimited_containers
 from gpuledger.audit.subject import PodSubject
 
 
@@ -22,8 +23,5 @@ from gpuledger.audit.subject import PodSubject
     references=("https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",),
 )
 def cpu_limit(pod: PodSubject) -> Iterator[Hit]:
-    """Ephemeral containers can't have limits; an init container is gone before it hurts long."""
-    for container in pod.containers:
-        if container.kind != "ephemeral" and not pod.has_limit(container, "cpu"):
-            severity = Severity.INFO if container.kind == "init" else None
-            yield Hit(f"{container.path}.resources.limits.cpu", "", container.name, severity)
+    """One finding for each container."""
+    return unlimited_containers(pod, "cpu")

@@ -8,6 +8,7 @@ from functools import partial
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
+from gpuledger.audit.places import privileged_containers
 from gpuledger.audit.subject import PodSubject
 
 
@@ -34,6 +35,4 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity:
 )
 def gpu_privileged(pod: PodSubject) -> Iterator[Hit]:
     """One finding for each container; on a node that is known to have no GPU it is as bad as any other."""
-    for container in pod.containers:
-        if container.spec.security_context.privileged:
-            yield Hit(f"{container.path}.securityContext.privileged", "", container.name)
+    return privileged_containers(pod)

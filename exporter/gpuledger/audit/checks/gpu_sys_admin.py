@@ -12,8 +12,8 @@ from gpuledger.audit.subject import PodSubject, has_sys_admin
 
 
 def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity | None:
-    """Nothing where the node is known to have no GPU: added-capabilities has it then."""
-    return None if facts.inventory.has_no_gpu(pod.node) else finding.severity
+    """Nothing of a pod that has to do with GPUs by this capability alone, on a node without any."""
+    return None if pod.tentative and facts.inventory.has_no_gpu(pod.node) else finding.severity
 
 
 @partial(
@@ -21,7 +21,8 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity |
     "gpu-sys-admin",
     Severity.HIGH,
     title="SYS_ADMIN opens every GPU",
-    flags="securityContext.capabilities.add with SYS_ADMIN or ALL, unless the node is known to have no GPU",
+    flags="securityContext.capabilities.add with SYS_ADMIN or ALL (in a pod that has nothing else to do"
+    " with GPUs: unless its node is known to have none)",
     why="The container toolkit takes a container with CAP_SYS_ADMIN for a privileged one: it may then name"
     " any GPU in its environment, even where unprivileged containers may not. The capability also all but"
     " removes the boundary between container and host.",

@@ -31,9 +31,9 @@ def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
     expected=True,
 )
 def gpu_volume_bypass(pod: PodSubject) -> Iterator[Hit]:
-    """The mount is flagged, as the volume alone does nothing."""
-    host_paths = {volume.name: volume.host_path.path for volume in pod.spec.volumes if volume.host_path}
-    for container in pod.containers if host_paths else ():
-        for index, mount in enumerate(container.spec.volume_mounts):
-            if is_device_mount(mount, host_paths):
-                yield Hit(f"{container.path}.volumeMounts[{index}]", mount.mount_path, container.name)
+    """The volume that is mounted so: other checks of hostPath have nothing to add."""
+    for index, volume in enumerate(pod.spec.volumes):
+        if volume.host_path:
+            for container, mount in pod.mounts(volume.name):
+                if is_device_mount(mount, {volume.name: volume.host_path.path}):
+                    yield Hit(pod.path(f"volumes[{index}].hostPath"), mount.mount_path, container.name)

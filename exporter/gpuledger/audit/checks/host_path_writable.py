@@ -19,7 +19,7 @@ from gpuledger.audit.subject import PodSubject, normal_path
     " tenant to change another's models.",
     remediation="Mount it with readOnly: true, or use a PersistentVolumeClaim.",
     references=("https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",),
-    covered_by=("gpu-device-hostpath",),
+    covered_by=("gpu-device-hostpath", "gpu-volume-bypass"),
     expected=True,
 )
 def host_path_writable(pod: PodSubject) -> Iterator[Hit]:

@@ -7,16 +7,18 @@ from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.subject import PodSubject, is_amount
+from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.podspec import Number, Resources
+from gpuledger.parse.quantity import parse_amount
 
 
 @partial(
     Check,
     "invalid-quantity",
     Severity.HIGH,
-    title="quantity that Kubernetes refuses",
+    title="quantity that can't be meant",
     flags="resources.requests or resources.limits of a container or of the pod, or spec.overhead, that is no"
-    " Kubernetes quantity, negative, or more than 2^63-1",
+    " Kubernetes quantity, negative, or more than 2^63-1; more than 10,000 of a GPU",
     why="The API server refuses it, and until then nobody can say what the pod asks for: an amount of GPUs is"
     " shown as unknown, never as 0.",
     remediation="Write a number with one of Kubernetes' suffixes: 1, 500m, 2Gi.",
@@ -25,20 +27,25 @@ from gpuledger.parse.podspec import Number, Resources
 def invalid_quantity(pod: PodSubject) -> Iterator[Hit]:
     """Quantities of every resource, not of GPUs alone; once where request and limit are the same."""
     for container in pod.containers:
-        yield from _unreadable(container.spec.resources, f"{container.path}.resources", container.name)
-    yield from _unreadable(pod.spec.resources, pod.path("resources"), "")
+        yield from _refused(container.spec.resources, f"{container.path}.resources", container.name, pod)
+    yield from _refused(pod.spec.resources, pod.path("resources"), "", pod)
     for name, quantity in pod.spec.overhead.items():
         if not is_amount(quantity):
             yield Hit(pod.path(f"overhead[{name}]"), f"{name}: {_shown(quantity)}")
 
 
-def _unreadable(resources: Resources, path: str, container: str) -> Iterator[Hit]:
+def _refused(resources: Resources, path: str, container: str, pod: PodSubject) -> Iterator[Hit]:
     told: dict[str, Number] = {}
     for field, quantities in (("limits", resources.limits), ("requests", resources.requests)):
         for name, quantity in quantities.items():
-            if not is_amount(quantity) and told.get(name) != quantity:
+            if told.get(name) != quantity and not (is_amount(quantity) and _is_sane(name, quantity, pod)):
                 told[name] = quantity
                 yield Hit(f"{path}.{field}[{name}]", f"{name}: {_shown(quantity)}", container)
+
+
+def _is_sane(name: str, quantity: Number, pod: PodSubject) -> bool:
+    devices = gpu_resource_kind(name, pod.context.also) not in (None, "attribute")
+    return not devices or parse_amount(quantity) <= _MOST_DEVICES
 
 
 def _shown(quantity: Number) -> str:
@@ -47,3 +54,4 @@ def _shown(quantity: Number) -> str:
 
 
 _MAX_SHOWN = 40
+_MOST_DEVICES = 10_000

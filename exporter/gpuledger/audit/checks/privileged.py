@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
+from gpuledger.audit.places import privileged_containers
 from gpuledger.audit.subject import PodSubject
 
 
@@ -24,6 +25,4 @@ from gpuledger.audit.subject import PodSubject
 )
 def privileged(pod: PodSubject) -> Iterator[Hit]:
     """One finding for each container."""
-    for container in pod.containers:
-        if container.spec.security_context.privileged:
-            yield Hit(f"{container.path}.securityContext.privileged", "", container.name)
+    return privileged_containers(pod)

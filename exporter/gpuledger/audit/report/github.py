@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuledger.audit.check import Severity
-from gpuledger.audit.report.model import Report, printable
+from gpuledger.audit.report.model import Report
+from gpuledger.core.text import printable
 
 _COMMANDS = {
     Severity.CRITICAL: "error",

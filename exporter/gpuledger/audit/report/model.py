@@ -167,8 +167,3 @@ def render_amount(amount: Decimal) -> str:
 def number(amount: Decimal) -> int | float:
     """The amount as JSON writes numbers."""
     return int(amount) if amount == amount.to_integral_value() else float(amount)
-
-
-def printable(text: str) -> str:
-    """The text without control characters: names in a manifest are anybody's, and terminals obey them."""
-    return text if text.isprintable() else text.encode("unicode_escape", "surrogatepass").decode()

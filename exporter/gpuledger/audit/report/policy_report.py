@@ -13,6 +13,7 @@ import yaml
 from gpuledger.audit.check import Severity
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.audit.report.model import Report, ReportLine
+from gpuledger.core.text import printable
 
 API_VERSION = "openreports.io/v1alpha1"
 
@@ -30,8 +31,13 @@ _API_GROUPS = {
 
 def render_policy_report(report: Report) -> Iterator[str]:
     """YAML documents; low and informational findings are warnings."""
+    empty = True
     for _, lines in groupby(report.grouped_lines(), key=lambda line: _scope(line.pod)):
+        empty = False
         yield "---\n" + yaml.dump(_document(list(lines), report), Dumper=yaml.CSafeDumper, sort_keys=False)
+    if empty:
+        yield "# nothing to report\n"
+    yield from (f"# could not be read: {printable(problem)}\n" for problem in report.problems)
 
 
 def _document(lines: list[ReportLine], report: Report) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from gpuledger.audit.check import Check, Severity
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.audit.inventory import NodeInventory, QuotaInventory
-from gpuledger.audit.report.model import CLAIM_KINDS, Held, Report, ReportLine, Totals, printable, render_amount
+from gpuledger.audit.report.model import CLAIM_KINDS, Held, Report, ReportLine, Totals, render_amount
+from gpuledger.core.text import printable
 
 _COLOURS = {
     Severity.CRITICAL: "\x1b[1;31m",
