@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser for all tests."""
+    """A browser for a module's tests, and no longer: while it runs, so does Playwright's event loop."""
     with running_chromium() as browser:
         yield browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The demo's URL."""
     with running_demo(tmp_path_factory.mktemp("demo")) as url:
