@@ -10,7 +10,7 @@ import threading
 import time
 import webbrowser
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from gpuledger.app.bookkeeper import Bookkeeper
@@ -18,7 +18,7 @@ from gpuledger.app.cluster import wire
 from gpuledger.app.config import add_options, resolve
 from gpuledger.app.demoprometheus import running_prometheus
 from gpuledger.app.demosite import DemoSite, Role
-from gpuledger.app.http import Request, Response, Server
+from gpuledger.app.http import Server
 from gpuledger.app.logs import set_up_logging
 from gpuledger.app.loop import NodeLoop, Sources
 from gpuledger.app.settings import ClusterSettings, DemoSettings, NodeSettings
@@ -46,8 +46,6 @@ A pod uses a GPU that it never asked for. After a minute another GPU gets too ho
 reports a memory error, and is due for a reset.
 Ctrl-C ends it.
 """
-
-Answer = Callable[[Request], Response]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -103,7 +103,7 @@ def _pools(pools: Iterable[PoolStock]) -> Html:
         for each in pools
     ]
     head = ("Node", "Driver", "~Pool", "#Claimed", "#Free", "#~Devices")
-    return _bounded("Devices by claim", head, rows, "No driver offers devices by claim.") if rows else Html("")
+    return _bounded("Devices by claim", head, rows, "No driver offers devices by claim.")
 
 
 def _queued(queued: Iterable[Queued], now: float) -> Html:

@@ -33,7 +33,8 @@
 
   function compare(a, b) {
     if (a === null || b === null) return 0;
-    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, {numeric: true});
+    if (typeof a === "number" && typeof b === "number") return a - b;
+    return String(a).localeCompare(String(b), undefined, {numeric: true});
   }
 
   function sort(table) {
@@ -53,7 +54,8 @@
 
   function arrange() {
     const words = filter.value.toLowerCase().match(/gpu \d+|\S+/g) ?? []; // "gpu 1" is one word, and not GPU 10
-    const matches = (text) => words.every((word) => (word.startsWith("gpu ") ? `${text} `.includes(`${word} `) : text.includes(word)));
+    const has = (text, word) => (word.startsWith("gpu ") ? `${text} `.includes(`${word} `) : text.includes(word));
+    const matches = (text) => words.every((word) => has(text, word));
     const spaced = (row) => [...row.cells].map((cell) => cell.textContent).join(" ");
     for (const section of main.querySelectorAll("section")) {
       const table = section.querySelector("table");
