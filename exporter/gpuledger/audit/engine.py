@@ -13,16 +13,9 @@ from gpuledger.audit.claims import claims_of
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
 from gpuledger.audit.infrastructure import infrastructure_role
+from gpuledger.audit.reach import TENTATIVE_WAYS, ways_to_gpu
 from gpuledger.audit.stack import component_of
-from gpuledger.audit.subject import (
-    TENTATIVE_WAYS,
-    AuditContext,
-    fractions_of,
-    names_gpu,
-    subject_of,
-    waiting_for,
-    ways_to_gpu,
-)
+from gpuledger.audit.subject import AuditContext, fractions_of, names_gpu, subject_of, waiting_for
 from gpuledger.core.model import NOTHING
 from gpuledger.parse.manifests import (
     KubeObject,
@@ -74,13 +67,13 @@ class Audit:
 
     def _pod(self, manifest: PodManifest) -> AuditedPod | None:
         asks = names_gpu(manifest, self.context.also)
-        reach = tuple(ways_to_gpu(manifest)) if self.reach else ()
+        reach = ways_to_gpu(manifest) if self.reach else ()
+        claims = bool(manifest.spec.resource_claims)
         surely = asks or self.every_pod or (self.reach and _is_gpu_stack(manifest))
-        by_claims = not surely and bool(manifest.spec.resource_claims) and TENTATIVE_WAYS.issuperset(reach)
-        tentative = not surely and not by_claims and TENTATIVE_WAYS.issuperset(reach)
-        chosen = surely or by_claims or reach
+        chosen = surely or reach or claims
         if not chosen or self._is_repeated(manifest.meta.uid, manifest.path):
             return None
+        maybe = not surely and TENTATIVE_WAYS.issuperset(reach)
         pod = subject_of(manifest, self.context)
         # A controller that a cluster runs holds nothing itself: its pods do.
         holds = asks and (manifest.kind == "Pod" or not manifest.meta.uid)
@@ -89,7 +82,7 @@ class Audit:
             self.facts.inventory.add_requests(manifest.spec.node_name, gpus)
         if self._is_elsewhere(manifest.namespace):
             return None
-        checks = self._of_gpus if tentative else self._of_others
+        checks = self._of_gpus if maybe and not claims else self._of_others
         hits = [(check, hit) for check in checks for hit in check.pod_rule(pod)]
         order = {container.path: index for index, container in enumerate(pod.containers)}
         hits.sort(key=lambda entry: order.get(_element(entry[1].path), len(order)))
@@ -98,8 +91,8 @@ class Audit:
             audited,
             gpus=dict(gpus),
             unknown_gpus=pod.unknown_gpus if holds else (),
-            by_claims=by_claims,
-            tentative=tentative,
+            by_claims=maybe and claims,
+            tentative=maybe and not claims,
         )
 
     def _ended_pod(self, manifest: PodManifest) -> AuditedPod | None:

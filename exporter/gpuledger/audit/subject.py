@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -17,59 +18,11 @@ from gpuledger.core.model import NOTHING
 from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.manifests import PodManifest
 from gpuledger.parse.podrequests import requests_of
-from gpuledger.parse.podspec import Container, Number, PodSpec, Volume, VolumeMount
+from gpuledger.parse.podspec import Container, Number, PodSpec, Resources, Volume, VolumeMount
 from gpuledger.parse.quantity import parse_amount
-
-VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
-NO_DEVICES = ("", "void", "none")
-"""Values of NVIDIA_VISIBLE_DEVICES that give no device (container toolkit documentation)."""
-
-IMEX_CHANNELS = "NVIDIA_IMEX_CHANNELS"
-
-CDI_ANNOTATION = "nvidia.cdi.k8s.io/"
-"""Prefix of the annotations by which NVIDIA's NRI plugin injects CDI devices."""
-
-VOLUME_MOUNT_ROOT = "/var/run/nvidia-container-devices"
-"""Below it, names of mounted /dev/null volumes are devices (accept-nvidia-visible-devices-as-volume-mounts)."""
 
 FRACTION_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
 """KAI scheduler's requests for part of a GPU, which no resource shows."""
-
-MAYBE_BY_ENVIRONMENT = "environment (unknown)"
-BY_SYS_ADMIN = "SYS_ADMIN"
-TENTATIVE_WAYS = frozenset((MAYBE_BY_ENVIRONMENT, BY_SYS_ADMIN))
-"""Ways that most pods take for other reasons: such a pod is shown only for a finding about GPUs."""
-
-_OWN_WAYS = ("environment", MAYBE_BY_ENVIRONMENT, "privileged", BY_SYS_ADMIN, "IMEX channels")
-
-_RUN = r"/(?:var/)?run"
-_DEVICE_NODES = r"nvidia|nvhost|dri|dxg|kfd|accel|vfio|char|neuron|davinci|habanalabs|hisi_hdc"
-_DEVICE_PATHS = re.compile(
-    # what holds everything below
-    rf"/|/dev|/var|/var/lib|/etc|{_RUN}|/var/lib/kubelet"
-    rf"|/dev/(?:{_DEVICE_NODES}).*"
-    rf"|{_RUN}/nvidia.*|(?:{_RUN}|/etc)/cdi(?:/.*)?|/etc/nvidia-container-runtime(?:/.*)?"
-    r"|/var/lib/kubelet/(?:device-plugins|pod-resources|plugins|plugins_registry)(?:/.*)?"
-    rf"|{_RUN}/(?:k3s|crio|podman|docker|(?:k3s/)?containerd)"
-    rf"|{_RUN}/(?:.*/)?(?:containerd|crio|docker|cri-dockerd|dockershim|podman)\.sock"
-    r"|/.*/(?:nvidia-mps[^/]*|mps)(?:/.*)?"
-)
-
-
-def is_device_path(path: str) -> bool:
-    """Whether a path of the node leads to GPU devices, or to a socket that hands them out."""
-    return _DEVICE_PATHS.fullmatch(normal_path(path)) is not None
-
-
-def normal_path(path: str) -> str:
-    """The path without repeated or final slashes and without `.` and `..`, as the kubelet resolves it."""
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == "..":
-            del parts[-1:]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/" + "/".join(parts)
 
 
 class ContainerSubject(msgspec.Struct, frozen=True):
@@ -208,23 +161,29 @@ def asks_for_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
 def names_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
     """Whether a pod asks for a GPU by a resource, of a container or (wrongly) of its own, or by annotation."""
     spec = manifest.spec
-    containers = (*spec.containers, *spec.init_containers)
-    for resources in (spec.resources, *(container.resources for container in containers)):
-        for amounts in (resources.limits, resources.requests):
-            for name, amount in amounts.items():
-                if "/" in name and gpu_resource_kind(name, also) and is_asked(amount):
-                    return True
-    return bool(fractions_of(manifest))
+    for containers in (spec.containers, spec.init_containers):
+        for container in containers:
+            for _ in _gpus_of(container.resources, also):
+                return True
+    return any(_gpus_of(spec.resources, also)) or bool(fractions_of(manifest))
+
+
+def _gpus_of(resources: Resources, also: re.Pattern[str] | None) -> Iterator[str]:
+    """The GPU resources that are asked for, as limits and again as requests."""
+    for amounts in (resources.limits, resources.requests):
+        for name in amounts:
+            # every extended resource has a domain
+            if "/" in name and gpu_resource_kind(name, also) and is_asked(amounts[name]):
+                yield name
 
 
 def fractions_of(manifest: PodManifest) -> dict[str, str]:
     """KAI's requests for part of a GPU that ask for more than nothing."""
     annotations = manifest.annotations
-    return {
-        name: annotations[name]
-        for name in FRACTION_ANNOTATIONS
-        if name in annotations and is_asked(annotations[name])
-    }
+    if annotations.keys().isdisjoint(FRACTION_ANNOTATIONS):
+        return {}
+    asked = {name: annotations[name] for name in FRACTION_ANNOTATIONS if name in annotations}
+    return {name: amount for name, amount in asked.items() if is_asked(amount)}
 
 
 _OTHER_VENDORS = re.compile(
@@ -233,6 +192,7 @@ _OTHER_VENDORS = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)
 def is_nvidia_device(name: str, also: re.Pattern[str] | None) -> bool:
     """Whether a resource gives devices that may be NVIDIA's; attributes alone give none."""
     kind = gpu_resource_kind(name, also)
@@ -264,82 +224,12 @@ def _subjects(
     claims: Mapping[str, str],
 ) -> Iterator[ContainerSubject]:
     for index, spec in enumerate(specs):
-        amounts = (*spec.resources.limits.items(), *spec.resources.requests.items())
-        names = dict.fromkeys(name for name, amount in amounts if is_asked(amount))
-        gpus = tuple(name for name in names if gpu_resource_kind(name, context.also))
-        used = tuple(claims[each.name] for each in spec.resources.claims if each.name in claims)
+        gpus = tuple(dict.fromkeys(_gpus_of(spec.resources, context.also)))
+        used = (
+            tuple(claims[each.name] for each in spec.resources.claims if each.name in claims) if claims else ()
+        )
         sidecar = kind == "init" and spec.restart_policy == "Always"
-        yield ContainerSubject(spec, "sidecar" if sidecar else kind, f"{path}[{index}]", gpus, used)
-
-
-def ways_to_gpu(manifest: PodManifest) -> Iterator[str]:
-    """The pod's ways to a GPU that need no request."""
-    spec = manifest.spec
-    containers = (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)
-    ways = {way for container in containers for way in _own_ways(container)}
-    yield from (way for way in _OWN_WAYS if way in ways)
-    host_paths = {volume.name: volume.host_path.path for volume in spec.volumes if volume.host_path}
-    if host_paths:
-        if any(is_device_path(path) for path in host_paths.values()):
-            yield "host path"
-        if any(
-            is_device_mount(mount, host_paths) for container in containers for mount in container.volume_mounts
-        ):
-            yield "volume mount"
-    if any(name.startswith(CDI_ANNOTATION) for name in manifest.annotations):
-        yield "annotation"
-    if spec.runtime_class_name.startswith("nvidia"):
-        yield "runtime class"
-
-
-def _own_ways(container: Container) -> Iterator[str]:
-    for variable in container.env:
-        if variable.name == VISIBLE_DEVICES:
-            if variable.value_from:
-                yield MAYBE_BY_ENVIRONMENT
-            elif visible_devices(container):
-                yield "environment"
-        elif variable.name == IMEX_CHANNELS:
-            yield "IMEX channels"
-    if container.env_from:
-        yield MAYBE_BY_ENVIRONMENT
-    context = container.security_context
-    if context.privileged:
-        yield "privileged"
-    if context.capabilities.add and has_sys_admin(container):
-        yield BY_SYS_ADMIN
-
-
-def capability(name: str) -> str:
-    """A capability as Kubernetes writes it: runtimes take it with and without `CAP_`, in any case."""
-    return name.upper().removeprefix("CAP_")
-
-
-def is_privileged(container: Container) -> bool:
-    """Whether a container is privileged, as the container toolkit sees it: it looks for SYS_ADMIN alone."""
-    return container.security_context.privileged or has_sys_admin(container)
-
-
-def has_sys_admin(container: Container) -> bool:
-    """Whether a container is given the capability SYS_ADMIN."""
-    return any(capability(name) in ("SYS_ADMIN", "ALL") for name in container.security_context.capabilities.add)
-
-
-def visible_devices(container: Container) -> str:
-    """The devices that NVIDIA_VISIBLE_DEVICES names in the manifest, empty where it names none."""
-    devices = ""
-    for variable in container.env:
-        if variable.name == VISIBLE_DEVICES:
-            devices = "" if variable.value_from or variable.value in NO_DEVICES else variable.value
-    return devices
-
-
-def is_device_mount(mount: VolumeMount, host_paths: Mapping[str, str]) -> bool:
-    """Whether a mount asks the container toolkit for a device: /dev/null below its root."""
-    place = f"{normal_path(mount.mount_path)}/"
-    return normal_path(host_paths.get(mount.name, "/")) == "/dev/null" and place.startswith(
-        f"{VOLUME_MOUNT_ROOT}/"
-    )
+        yield ContainerSubject(spec, "sidecar" if sidecar else kind, f"{path}[{index}]", gpus, tuple(used))
 
 
 def waiting_for(manifest: PodManifest) -> str:

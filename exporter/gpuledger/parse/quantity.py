@@ -46,6 +46,7 @@ def parse_quantity(text: str) -> Decimal:
     return _LEAST if 0 < amount < _LEAST else amount
 
 
+@lru_cache(maxsize=4096)
 def parse_amount(quantity: str | float) -> Decimal:
     """A quantity in a resource list, as JSON carries it, which Kubernetes wants from 0 up to its cap.
 

@@ -7,7 +7,8 @@ from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.podsecurity import RESTRICTED
-from gpuledger.audit.subject import PodSubject, capability
+from gpuledger.audit.reach import capability
+from gpuledger.audit.subject import PodSubject
 
 
 @partial(

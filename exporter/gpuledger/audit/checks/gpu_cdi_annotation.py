@@ -8,7 +8,8 @@ from functools import partial
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
-from gpuledger.audit.subject import CDI_ANNOTATION, PodSubject
+from gpuledger.audit.reach import CDI_ANNOTATION
+from gpuledger.audit.subject import PodSubject
 
 _MANAGEMENT = "management.nvidia.com/gpu"
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
-from gpuledger.audit.subject import PodSubject, is_device_path
+from gpuledger.audit.reach import is_device_path
+from gpuledger.audit.subject import PodSubject
 
 
 @partial(
@@ -14,8 +15,9 @@ from gpuledger.audit.subject import PodSubject, is_device_path
     "gpu-device-hostpath",
     Severity.HIGH,
     title="hostPath to GPU devices",
-    flags="hostPath to /, /dev, GPU device nodes, /run/nvidia, CDI specs, kubelet plugin sockets, container"
-    " runtime sockets or MPS pipes",
+    flags="hostPath to GPU device nodes of any vendor, /dev/char, /dev/vfio, /run/nvidia*, CDI specs, the"
+    " container toolkit's configuration, kubelet plugin sockets, container runtime sockets or MPS pipes, or to a folder"
+    " that holds them: /, /dev, /etc, /run, /var, /var/lib, /var/lib/kubelet",
     why="Device nodes from the host are used without an allocation; CDI specs and the kubelet's plugin"
     " sockets decide which GPUs other pods get; a container runtime's socket is the node itself; an MPS"
     " pipe joins other clients.",

@@ -8,7 +8,8 @@ from functools import partial
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
-from gpuledger.audit.subject import VISIBLE_DEVICES, PodSubject, is_privileged, visible_devices
+from gpuledger.audit.reach import VISIBLE_DEVICES, is_privileged, visible_devices
+from gpuledger.audit.subject import PodSubject
 
 
 def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity | None:
@@ -43,7 +44,8 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity |
 def gpu_env_bypass(pod: PodSubject) -> Iterator[Hit]:
     """Literal devices are a bypass; devices from elsewhere may be one."""
     for container in pod.containers:
-        if container.is_entitled(pod.context.also):
+        by_environment = container.spec.env or container.spec.env_from
+        if not by_environment or container.is_entitled(pod.context.also):
             continue
         claims = container.claims
         if devices := visible_devices(container.spec):

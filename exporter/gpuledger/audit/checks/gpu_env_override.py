@@ -8,7 +8,8 @@ from functools import partial
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
-from gpuledger.audit.subject import VISIBLE_DEVICES, PodSubject, visible_devices
+from gpuledger.audit.reach import VISIBLE_DEVICES, visible_devices
+from gpuledger.audit.subject import PodSubject
 
 
 def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity | None:
@@ -39,8 +40,10 @@ def gpu_env_override(pod: PodSubject) -> Iterator[Hit]:
     """Only literal values: what comes from elsewhere may well be void."""
     for container in pod.containers:
         devices = visible_devices(container.spec)
+        if not devices:
+            continue
         entitled = container.is_entitled(pod.context.also)
-        if devices and (entitled or container.claims):
+        if entitled or container.claims:
             index = container.env_index(VISIBLE_DEVICES)
             claims = () if entitled else container.claims
             detail = f"{VISIBLE_DEVICES}={devices}"

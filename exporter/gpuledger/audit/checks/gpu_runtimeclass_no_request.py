@@ -33,8 +33,8 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity |
 def gpu_runtimeclass_no_request(pod: PodSubject) -> Iterator[Hit]:
     """A pod of which any container asks is entitled to the class."""
     name = pod.spec.runtime_class_name
-    entitled = fractions_of(pod.manifest) or any(
-        container.is_entitled(pod.context.also) for container in pod.containers
-    )
-    if name.startswith("nvidia") and not entitled:
+    if not name.startswith("nvidia"):
+        return
+    entitled = any(container.is_entitled(pod.context.also) for container in pod.containers)
+    if not entitled and not fractions_of(pod.manifest):
         yield Hit(pod.path("runtimeClassName"), name, claims=tuple(claim_names(pod.manifest).values()))

@@ -8,7 +8,8 @@ from functools import partial
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
-from gpuledger.audit.subject import PodSubject, is_device_mount
+from gpuledger.audit.reach import is_device_mount
+from gpuledger.audit.subject import PodSubject
 
 
 def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
-from gpuledger.audit.subject import PodSubject, normal_path
+from gpuledger.audit.reach import normal_path
+from gpuledger.audit.subject import PodSubject
 
 
 @partial(

@@ -38,13 +38,14 @@ def _refused(resources: Resources, path: str, container: str, pod: PodSubject) -
     told: dict[str, Number] = {}
     for field, quantities in (("limits", resources.limits), ("requests", resources.requests)):
         for name, quantity in quantities.items():
-            if told.get(name) != quantity and not (is_amount(quantity) and _is_sane(name, quantity, pod)):
-                told[name] = quantity
-                yield Hit(f"{path}.{field}[{name}]", f"{name}: {_shown(quantity)}", container)
+            if (is_amount(quantity) and _is_sane(name, quantity, pod)) or told.get(name) == quantity:
+                continue
+            told[name] = quantity
+            yield Hit(f"{path}.{field}[{name}]", f"{name}: {_shown(quantity)}", container)
 
 
 def _is_sane(name: str, quantity: Number, pod: PodSubject) -> bool:
-    devices = gpu_resource_kind(name, pod.context.also) not in (None, "attribute")
+    devices = "/" in name and gpu_resource_kind(name, pod.context.also) not in (None, "attribute")
     return not devices or parse_amount(quantity) <= _MOST_DEVICES
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuledger.audit.check import Check, Severity
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.audit.inventory import NodeInventory, QuotaInventory
-from gpuledger.audit.report.model import CLAIM_KINDS, Held, Report, ReportLine, Totals, render_amount
+from gpuledger.audit.report.model import Held, Report, ReportLine, Totals, render_amount
 from gpuledger.core.text import printable
 
 _COLOURS = {
@@ -50,8 +50,7 @@ def render_explanation(check: Check) -> Iterator[str]:
 def _lines(report: Report, style: TextStyle) -> Iterator[str]:
     totals = report.totals()
     if style.inventory:
-        pods = (judged.pod for judged in report.pods())
-        yield from (_pod_line(pod, report.held(pod)) for pod in pods if pod.kind not in CLAIM_KINDS)
+        yield from (_pod_line(pod, report.held(pod)) for pod in report.inventory())
         if not style.classic:
             yield from _cluster_lines(report)
     if not totals.pods and not totals.findings:
@@ -120,7 +119,7 @@ def _cluster_lines(report: Report) -> Iterator[str]:
         yield from _node_lines(node)
     for quota in report.facts.inventory.quotas():
         yield _quota_line(quota)
-    for pod in (judged.pod for judged in report.pods()):
+    for pod in report.inventory():
         if pod.pending and (pod.gpus or pod.claims or pod.fractions):
             yield printable(f"pending {pod.namespace}/{pod.name}: {pod.pending}")
     posture = report.facts.posture
