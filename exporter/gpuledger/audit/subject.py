@@ -225,9 +225,7 @@ def _subjects(
 ) -> Iterator[ContainerSubject]:
     for index, spec in enumerate(specs):
         gpus = tuple(dict.fromkeys(_gpus_of(spec.resources, context.also)))
-        used = (
-            tuple(claims[each.name] for each in spec.resources.claims if each.name in claims) if claims else ()
-        )
+        used = [claims[each.name] for each in spec.resources.claims if each.name in claims]
         sidecar = kind == "init" and spec.restart_policy == "Always"
         yield ContainerSubject(spec, "sidecar" if sidecar else kind, f"{path}[{index}]", gpus, tuple(used))
 
