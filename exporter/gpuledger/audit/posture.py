@@ -39,7 +39,11 @@ class Posture:
 
     def observe(self, manifest: PodManifest) -> None:
         """Take note of a pod, if it is one of the toolkit's: tenants' word does not count."""
-        toolkits = [each for each in manifest.spec.containers if image_role(each.image) == TOOLKIT]
+        toolkits = [
+            each
+            for each in manifest.spec.containers
+            if "toolkit" in each.image and image_role(each.image) == TOOLKIT
+        ]
         if not toolkits or manifest.terminal:
             return
         workload = workload_of(manifest.meta, manifest.kind)

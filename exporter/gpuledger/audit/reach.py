@@ -69,8 +69,7 @@ def ways_to_gpu(manifest: PodManifest) -> tuple[str, ...]:
             ways.append(BY_SYS_ADMIN)
     if spec.volumes:
         ways += _ways_by_host_path(spec.volumes, containers)
-    if any(name.startswith(CDI_ANNOTATION) for name in manifest.annotations):
-        ways.append("annotation")
+    ways += ["annotation" for name in manifest.annotations if name.startswith(CDI_ANNOTATION)]
     if spec.runtime_class_name.startswith("nvidia"):
         ways.append("runtime class")
     return tuple(dict.fromkeys(ways))

@@ -18,7 +18,7 @@ from gpuledger.core.model import NOTHING
 from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.manifests import PodManifest
 from gpuledger.parse.podrequests import requests_of
-from gpuledger.parse.podspec import Container, Number, PodSpec, Resources, Volume, VolumeMount
+from gpuledger.parse.podspec import Container, Number, PodSpec, Volume, VolumeMount
 from gpuledger.parse.quantity import parse_amount
 
 FRACTION_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
@@ -97,10 +97,8 @@ class PodSubject(msgspec.Struct, frozen=True):
 
     def has_limit(self, container: ContainerSubject, resource: str) -> bool:
         """Whether a container has an effective limit: its own or the pod's (KEP-2837), and 0 means none."""
-        return any(
-            is_asked(resources.limits.get(resource, "0"))
-            for resources in (container.spec.resources, self.spec.resources)
-        )
+        own, of_pod = container.spec.resources.limits, self.spec.resources.limits
+        return is_asked(own.get(resource, "0")) or is_asked(of_pod.get(resource, "0"))
 
     def host_path_detail(self, volume: Volume) -> str:
         """A hostPath volume in words: its path, and who mounts it how."""
@@ -163,18 +161,18 @@ def names_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
     spec = manifest.spec
     for containers in (spec.containers, spec.init_containers):
         for container in containers:
-            for _ in _gpus_of(container.resources, also):
+            resources = container.resources
+            if _gpus_of(resources.limits, also) or _gpus_of(resources.requests, also):
                 return True
-    return any(_gpus_of(spec.resources, also)) or bool(fractions_of(manifest))
+    own = spec.resources
+    return bool(_gpus_of(own.limits, also) or _gpus_of(own.requests, also) or fractions_of(manifest))
 
 
-def _gpus_of(resources: Resources, also: re.Pattern[str] | None) -> Iterator[str]:
-    """The GPU resources that are asked for, as limits and again as requests."""
-    for amounts in (resources.limits, resources.requests):
-        for name in amounts:
-            # every extended resource has a domain
-            if "/" in name and gpu_resource_kind(name, also) and is_asked(amounts[name]):
-                yield name
+def _gpus_of(amounts: Mapping[str, Number], also: re.Pattern[str] | None) -> list[str]:
+    """The GPU resources that are asked for; every extended resource has a domain."""
+    return [
+        name for name in amounts if "/" in name and gpu_resource_kind(name, also) and is_asked(amounts[name])
+    ]
 
 
 def fractions_of(manifest: PodManifest) -> dict[str, str]:
@@ -199,6 +197,7 @@ def is_nvidia_device(name: str, also: re.Pattern[str] | None) -> bool:
     return kind not in (None, "attribute") and _OTHER_VENDORS.fullmatch(name) is None
 
 
+@lru_cache(maxsize=4096)
 def is_asked(amount: Number) -> bool:
     """Whether an amount is more than nothing; one that can't be read is."""
     try:
@@ -207,6 +206,7 @@ def is_asked(amount: Number) -> bool:
         return True
 
 
+@lru_cache(maxsize=4096)
 def is_amount(quantity: Number) -> bool:
     """Whether Kubernetes takes the quantity in a resource list."""
     try:
@@ -224,7 +224,8 @@ def _subjects(
     claims: Mapping[str, str],
 ) -> Iterator[ContainerSubject]:
     for index, spec in enumerate(specs):
-        gpus = tuple(dict.fromkeys(_gpus_of(spec.resources, context.also)))
+        limits, requests = spec.resources.limits, spec.resources.requests
+        gpus = tuple(dict.fromkeys(_gpus_of(limits, context.also) + _gpus_of(requests, context.also)))
         used = [claims[each.name] for each in spec.resources.claims if each.name in claims]
         sidecar = kind == "init" and spec.restart_policy == "Always"
         yield ContainerSubject(spec, "sidecar" if sidecar else kind, f"{path}[{index}]", gpus, tuple(used))

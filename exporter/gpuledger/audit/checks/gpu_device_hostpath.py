@@ -16,8 +16,8 @@ from gpuledger.audit.subject import PodSubject
     Severity.HIGH,
     title="hostPath to GPU devices",
     flags="hostPath to GPU device nodes of any vendor, /dev/char, /dev/vfio, /run/nvidia*, CDI specs, the"
-    " container toolkit's configuration, kubelet plugin sockets, container runtime sockets or MPS pipes, or to a"
-    " folder that holds them: /, /dev, /etc, /run, /var, /var/lib, /var/lib/kubelet",
+    " container toolkit's configuration, kubelet plugin sockets, container runtime sockets or MPS pipes, or to"
+    " a folder that holds them: /, /dev, /etc, /run, /var, /var/lib, /var/lib/kubelet",
     why="Device nodes from the host are used without an allocation; CDI specs and the kubelet's plugin"
     " sockets decide which GPUs other pods get; a container runtime's socket is the node itself; an MPS"
     " pipe joins other clients.",
