@@ -220,9 +220,9 @@ def test_beneath_each_gpu_is_who_is_on_it() -> None:
     document = page()
 
     assert [
-        ["ml", "train-0 rt-use-without-request", "0/1", "Running", "4 (OOMKilled 137)", "3d", "main",
-         "Deployment/train (inferred)", "87%", "60.0 GiB", "2", "1 gpu"],
-        ["no pod", "driver", "", "", "", "", "", "", "", "1.0 GiB", "n/a", ""],
+        ["ml", "train-0 rt-use-without-request", "87%", "60.0 GiB", "0/1", "Running", "4 (OOMKilled 137)", "3d",
+         "2", "1 gpu", "main", "Deployment/train (inferred)"],
+        ["no pod", "driver", "", "1.0 GiB", "", "", "", "", "n/a", "", "", ""],
     ] == document.rows("GPU 0")  # fmt: skip
     assert "61.0 GiB of 80.0 GiB" in document.text
     assert "312 W of 700" in document.text
@@ -232,9 +232,9 @@ def test_a_mig_device_is_shown_by_its_profile_and_instance_also_when_nobody_is_o
     small, large = "1 · 1g.10gb (GI 7)", "1 · 2g.20gb (GI 11)"
 
     assert [
-        [small, "ml", "quiet", "n/a", "n/a", "n/a", "n/a", "n/a", "n/a", "n/a", "n/a", "n/a", "not allocated"],
-        [small, "no pod", "host: ollama.service", "", "", "", "", "", "", "", "n/a", "1", ""],
-        [large, "free", "", "", "", "", "", "", "", "", "0.0 GiB", "", ""],
+        [small, "ml", "quiet", *["n/a"] * 7, "not allocated", "n/a", "n/a"],
+        [small, "no pod", "host: ollama.service", "", "n/a", "", "", "", "", "1", "", "", ""],
+        [large, "free", "", "", "0.0 GiB", *[""] * 8],
     ] == page().rows("GPU 1")
 
 
@@ -356,7 +356,7 @@ def test_hostile_names_are_nothing_but_text(name: str) -> None:
     document = Document(render_node_page(name, snapshot, [SourceHealth(name, up=False, error=name)]))
 
     (row, host) = document.tables[f"GPU 0 {name} " + document.headings[0].partition(f"{name} ")[2]][1:]
-    assert [name, name, name, f"{name}/{name}"] == [*row[:2], *row[6:8]]
+    assert [name, name, name, f"{name}/{name}"] == [*row[:2], *row[10:12]]
     assert f"host: {name}" == host[1]
     assert [name, "down", "n/a", "0", name] == document.tables["Sources of evidence"][1]
     assert document.tags <= page().tags

@@ -11,9 +11,10 @@ from gpuledger.core.model import Gpu, GpuReading, MigUuid, Owner, Pod, Workload
 from gpuledger.core.snapshot import GpuState, Holder, NodeSnapshot
 
 _HEAD = (
-    "Namespace", "Pod", "Ready", "Status", "#Restarts", "~#Age", "~Container", "~Workload",
-    "#SM", "#Memory", "~#Processes", "~Allocated",
+    "Namespace", "Pod", "#SM", "#Memory", "Ready", "Status", "#Restarts", "~#Age", "~#Processes", "~Allocated",
+    "~Container", "~Workload",
 )  # fmt: skip
+"""What fits in first is what people look for first."""
 
 _HARMLESS = ("idle", "applications_clocks_setting", "display_clock_setting", "sync_boost")
 """Reasons for lower clocks that are no fault."""
@@ -100,7 +101,7 @@ def _rows(snapshot: NodeSnapshot, reading: GpuReading, part: MigUuid) -> Iterato
         *_unattributed_rows(snapshot, reading, part),
     ]
     if not rows and part:
-        rows = [Row(["free", *[""] * 8, bar(0.0, gibibytes(0)), "", ""], "dim")]
+        rows = [Row(["free", "", "", bar(0.0, gibibytes(0)), *[""] * 8], "dim")]
     if not reading.mig_devices:
         yield from rows
         return
@@ -120,13 +121,13 @@ def _container_rows(snapshot: NodeSnapshot, reading: GpuReading, part: MigUuid) 
             [
                 owner.namespace,
                 Cell(Html(f"{escape(owner.pod)} {found}")) if found else owner.pod,
-                *_pod_cells(pods.get((owner.namespace, owner.pod)), snapshot.taken_at),
-                owner.container or UNKNOWN,
-                _workload(owner.workload),
                 bar(use.sm_ratio),
                 _memory(reading, part, use.memory_used),
+                *_pod_cells(pods.get((owner.namespace, owner.pod)), snapshot.taken_at),
                 number(use.processes, count(use.processes)),
                 allocated or text("not allocated", "high"),
+                owner.container or UNKNOWN,
+                _workload(owner.workload),
             ]
         )
 
@@ -179,7 +180,7 @@ def _unattributed_rows(snapshot: NodeSnapshot, reading: GpuReading, part: MigUui
     for use in sorted(mine, key=lambda use: (use.holder.reason, use.holder.unit)):
         who = f"{use.holder.reason}: {use.holder.unit}" if use.holder.unit else use.holder.reason
         memory, processes = _memory(reading, part, use.memory_used), number(use.processes, count(use.processes))
-        yield Row(["no pod", who, *[""] * 7, memory, processes, ""], "dim")
+        yield Row(["no pod", who, "", memory, *[""] * 4, processes, *[""] * 3], "dim")
 
 
 def _memory(reading: GpuReading, part: MigUuid, used: int | None) -> Cell:
