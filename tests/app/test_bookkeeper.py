@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from fakes.findings import GPUS, MIGS, START, Cycle, container_id, cycles
-from gpuledger.app.bookkeeper import Bookkeeper, Findings
+from gpuledger.app.node.bookkeeper import Bookkeeper, Findings
 from gpuledger.core.meter import Moment
 from gpuledger.core.model import (
     Allocation,

@@ -13,8 +13,8 @@ import pytest
 from fakes.apiserver import ApiServer, Asked, Fault
 from fakes.clusterview import GPU, NOW, ClusterView, claim, node, pod, quota, resource_slice, toolkit, warning
 from fakes.podwatch import BRISK, eventually
-from gpuledger.app.cluster import chosen_checks
-from gpuledger.app.podintake import PodIntake
+from gpuledger.app.cluster.command import chosen_checks
+from gpuledger.app.cluster.podintake import PodIntake
 from gpuledger.audit.check import Severity
 from gpuledger.audit.checks import CHECKS
 from gpuledger.audit.policy import Policy, parse_policy

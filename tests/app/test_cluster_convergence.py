@@ -19,8 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from fakes.apiserver import ApiServer, Fault, a_list, a_watch
 from fakes.clusterview import NOW, ClusterView, claim, node, pod, quota, resource_slice, toolkit
 from fakes.podwatch import eventually
-from gpuledger.app.audit import read_advisories
-from gpuledger.app.cluster import chosen_checks
+from gpuledger.app.audit.command import read_advisories
+from gpuledger.app.cluster.command import chosen_checks
 from gpuledger.audit.check import Severity
 from gpuledger.audit.checks import CHECKS
 from gpuledger.audit.engine import Audit

@@ -14,15 +14,15 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from fakes.apiserver import ApiServer, Fault
 from fakes.clusterview import NOW, node, pod
 from fakes.podwatch import BRISK, eventually
-from gpuledger.app import clusterloop
-from gpuledger.app.cluster import chosen_checks, feeds
-from gpuledger.app.clusterbooks import ClusterBooks
-from gpuledger.app.clusterloop import ClusterLoop
-from gpuledger.app.clusterpage import ClusterPage
-from gpuledger.app.clustersite import ClusterSite
+from gpuledger.app.cluster import loop as clusterloop
+from gpuledger.app.cluster.books import ClusterBooks
+from gpuledger.app.cluster.command import chosen_checks, feeds
+from gpuledger.app.cluster.loop import ClusterLoop
+from gpuledger.app.cluster.podintake import PodIntake
+from gpuledger.app.cluster.policyfile import PolicyFile
+from gpuledger.app.cluster.scrape import ClusterPage
+from gpuledger.app.cluster.site import ClusterSite
 from gpuledger.app.http import Request
-from gpuledger.app.podintake import PodIntake
-from gpuledger.app.policyfile import PolicyFile
 from gpuledger.app.settings import ClusterSettings
 from gpuledger.audit.check import Severity
 from gpuledger.audit.checks import CHECKS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuledger.app.bookkeeper import Bookkeeper, Findings
+from gpuledger.app.node.bookkeeper import Bookkeeper, Findings
 from gpuledger.core.meter import Moment
 from gpuledger.core.model import (
     Allocation,

@@ -92,7 +92,7 @@ def test_an_exception_stands_with_its_event(capsys: pytest.CaptureFixture[str]) 
         ("error", ["error"]),
     ],
 )
-@pytest.mark.parametrize("name", ["gpuledger.app.loop", "asyncio"])
+@pytest.mark.parametrize("name", ["gpuledger.app.node.loop", "asyncio"])
 def test_only_what_is_severe_enough_is_written(
     level: str, shown: list[str], name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from gpuledger.app import loop as loop_module
-from gpuledger.app.bookkeeper import Bookkeeper, Findings
 from gpuledger.app.http import Request
-from gpuledger.app.loop import NodeLoop, Sources
-from gpuledger.app.site import NodeSite
+from gpuledger.app.node import loop as loop_module
+from gpuledger.app.node.bookkeeper import Bookkeeper, Findings
+from gpuledger.app.node.loop import NodeLoop, Sources
+from gpuledger.app.node.site import NodeSite
 from gpuledger.core.errors import SourceError
 from gpuledger.core.meter import Moment
 from gpuledger.core.model import (

@@ -12,13 +12,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gpuledger.app.clusterbooks import Overview
-from gpuledger.app.devicebook import PoolStock
+from gpuledger.app.cluster.books import Overview
+from gpuledger.app.cluster.devicebook import PoolStock
+from gpuledger.app.cluster.podintake import Queued
 from gpuledger.app.pages.amounts import age
 from gpuledger.app.pages.cluster import render_cluster_page
 from gpuledger.app.pages.markup import HEADERS
 from gpuledger.app.pages.node import render_node_page
-from gpuledger.app.podintake import Queued
 from gpuledger.audit.inventory import QuotaInventory
 from gpuledger.core.inventory import NodeStock
 from gpuledger.core.model import (

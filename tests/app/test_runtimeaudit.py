@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuledger.app.runtimeaudit import RuntimeAudit
+from gpuledger.app.node.runtimeaudit import RuntimeAudit
 from gpuledger.core.attribution import PodIndex
 from gpuledger.core.misuse import PATIENCE_SECONDS, NodeView
 from gpuledger.core.model import (

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from gpuledger.app.http import Request, Response
-from gpuledger.app.scrape import MetricsPage
+from gpuledger.app.node.scrape import MetricsPage
 from gpuledger.core.model import Gpu, GpuReading, GpuUuid, MigUuid, Owner
 from gpuledger.core.snapshot import ContainerUse, GpuState, NodeSnapshot, SourceHealth
 

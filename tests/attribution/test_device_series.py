@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuledger.app.bookkeeper import Bookkeeper, Findings
+from gpuledger.app.node.bookkeeper import Bookkeeper, Findings
 from gpuledger.core.meter import Moment
 from gpuledger.core.model import (
     Allocation,

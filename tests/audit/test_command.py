@@ -204,7 +204,7 @@ def test_progress_is_shown_on_a_terminal_and_cleared(monkeypatch: pytest.MonkeyP
     path = tmp_path / "dump.json"
     path.write_text("\n".join([json.dumps({"kind": "Service", "metadata": {}, "spec": {}})] * 2 + [POD] * 600))
     terminal = _Terminal()
-    monkeypatch.setattr("gpuledger.app.auditintake._PROGRESS_SECONDS", 0)
+    monkeypatch.setattr("gpuledger.app.audit.intake._PROGRESS_SECONDS", 0)
     monkeypatch.setattr("sys.stderr", terminal)
     gpuledger_audit(str(path))
     assert "\r256 objects read\r512 objects read\r\x1b[K" == terminal.getvalue()
@@ -303,7 +303,7 @@ def test_what_nobody_foresaw_is_exit_2(monkeypatch: pytest.MonkeyPatch, capsys: 
     def fail(_: object) -> int:
         raise ZeroDivisionError("at\nlast\x1b[2J")
 
-    monkeypatch.setattr("gpuledger.app.audit.run", fail)
+    monkeypatch.setattr("gpuledger.app.audit.command.run", fail)
     assert 2 == gpuledger_audit(CAPTURE)
     assert "gpuledger audit: unexpected ZeroDivisionError: at last\\x1b[2J\n" == capsys.readouterr().err
 

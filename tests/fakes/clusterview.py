@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from gpuledger.app.audit import read_advisories
-from gpuledger.app.cluster import chosen_checks, feeds
-from gpuledger.app.clusterbooks import ClusterBooks
-from gpuledger.app.podintake import PodIntake
+from gpuledger.app.audit.command import read_advisories
+from gpuledger.app.cluster.books import ClusterBooks
+from gpuledger.app.cluster.command import chosen_checks, feeds
+from gpuledger.app.cluster.podintake import PodIntake
 from gpuledger.app.settings import ClusterSettings
 from gpuledger.audit.check import Severity
 from gpuledger.audit.checks import CHECKS
@@ -50,7 +50,7 @@ class ClusterView:
     def stop(self) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(2.0)
+            thread.join(5.0)  # a stop during a TCP connect waits for that
         assert not any(thread.is_alive() for thread in self._threads)
 
     def series(self, policy: Policy | None = None) -> list[str]:

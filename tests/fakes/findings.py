@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from gpuledger.app.bookkeeper import Findings
+from gpuledger.app.node.bookkeeper import Findings
 from gpuledger.core.meter import Moment
 from gpuledger.core.model import (
     Allocation,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpuledger.app.bookkeeper import Bookkeeper, Findings
+from gpuledger.app.node.bookkeeper import Bookkeeper, Findings
 from gpuledger.core.errors import SourceError
 from gpuledger.core.meter import Moment
 from gpuledger.core.model import NvmlReading, Owner, Pod, Workload

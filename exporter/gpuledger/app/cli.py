@@ -44,26 +44,26 @@ class Command:
 
 COMMANDS = {
     "node": Command(
-        "gpuledger.app.node",
+        "gpuledger.app.node.command",
         "export one node's GPUs, and who uses them",
         "Run on every GPU node, as a DaemonSet with hostPID: true. Reads the GPUs, finds the pod behind each "
         "process, and serves /metrics, a page for people at /, /healthz and /readyz.",
     ),
     "cluster": Command(
-        "gpuledger.app.cluster",
+        "gpuledger.app.cluster.command",
         "export what the cluster has, who waits for GPUs, and which pods break the rules",
         "Run once for a cluster, or for each shard of it, or on a laptop with a kubeconfig. Watches pods, "
         "nodes, quotas and device claims, audits every pod that can reach a GPU, and serves /metrics.",
     ),
     "audit": Command(
-        "gpuledger.app.audit",
+        "gpuledger.app.audit.command",
         "list what makes GPU pods dangerous to the host they share, from a dump or a cluster",
         "Read `kubectl get … -o json` dumps, manifests or a live cluster, and list the pods that reach a GPU "
         "without asking, or that break the rules which keep a shared host safe.",
         "exit codes: 0 clean, 1 findings, 2 something could not be read, or wrong usage\n",
     ),
     "demo": Command(
-        "gpuledger.app.demo",
+        "gpuledger.app.demo.command",
         "see it work on a simulated cluster, without GPU or Kubernetes",
         "Serve both roles over a simulated cluster, in which pods come and go and a day takes 8 minutes.",
     ),

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
-from gpuledger.app.auditbook import Key
-from gpuledger.app.clusterbooks import Overview
-from gpuledger.app.devicebook import PoolStock
+from gpuledger.app.cluster.auditbook import Key
+from gpuledger.app.cluster.books import Overview
+from gpuledger.app.cluster.devicebook import PoolStock
+from gpuledger.app.cluster.podintake import Queued
 from gpuledger.app.pages.amounts import UNKNOWN, age, count
 from gpuledger.app.pages.markup import (
     Cell,
@@ -22,7 +23,6 @@ from gpuledger.app.pages.markup import (
     sources_section,
     text,
 )
-from gpuledger.app.podintake import Queued
 from gpuledger.audit.check import Severity
 from gpuledger.audit.inventory import QuotaInventory
 from gpuledger.core.inventory import NodeStock

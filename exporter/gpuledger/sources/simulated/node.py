@@ -53,7 +53,7 @@ class SimulatedNode:
             tuple(read_board(self._board(index, lives, now), now) for index in range(self.machine.gpus))
         )
 
-    def processes(self, pids: Collection[int], *, listed_at: float) -> Mapping[int, ProcessFacts]:  # noqa: ARG002 - as Processes in app/loop.py; no PID is reused here
+    def processes(self, pids: Collection[int], *, listed_at: float) -> Mapping[int, ProcessFacts]:  # noqa: ARG002 - as Processes in app/node/loop.py; no PID is reused here
         """What /proc would say of these PIDs."""
         now = self._clock()
         facts = {pid: self._host_process(pid, *named) for pid, named in _HOST.items()}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gpuledger.app.bookkeeper import Bookkeeper, Findings
+from gpuledger.app.node.bookkeeper import Bookkeeper, Findings
 from gpuledger.app.polling import Poll
 from gpuledger.core.errors import SourceError
 from gpuledger.core.meter import Moment

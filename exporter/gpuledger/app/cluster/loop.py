@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuledger.app.clusterbooks import ClusterBooks
-from gpuledger.app.loop import log_changes
+from gpuledger.app.cluster.books import ClusterBooks
+from gpuledger.app.node.loop import log_changes
 from gpuledger.app.polling import Poll
 from gpuledger.audit.policy import Policy
 from gpuledger.core.snapshot import SourceHealth

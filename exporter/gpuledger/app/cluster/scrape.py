@@ -12,10 +12,10 @@ from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.registry import CollectorRegistry
 
 from gpuledger import __version__
-from gpuledger.app.clusterloop import ClusterLoop
+from gpuledger.app.cluster.loop import ClusterLoop
+from gpuledger.app.cluster.podintake import PodIntake
 from gpuledger.app.http import Request, Response
-from gpuledger.app.podintake import PodIntake
-from gpuledger.app.scrape import OPENMETRICS, accepts_gzip, preferred_style
+from gpuledger.app.node.scrape import OPENMETRICS, accepts_gzip, preferred_style
 from gpuledger.metrics import catalog
 from gpuledger.metrics.exposition import Family
 from gpuledger.metrics.objectcache import join_columns

@@ -8,10 +8,10 @@ import signal
 from collections.abc import Iterable
 
 from gpuledger.app.http import Request, Response, Server
-from gpuledger.app.loop import NodeLoop
+from gpuledger.app.node.loop import NodeLoop
+from gpuledger.app.node.scrape import MetricsPage
 from gpuledger.app.pages import markup
 from gpuledger.app.pages.node import render_node_page
-from gpuledger.app.scrape import MetricsPage
 
 log = logging.getLogger(__name__)
 

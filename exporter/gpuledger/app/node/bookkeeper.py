@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuledger.app.runtimeaudit import RuntimeAudit
+from gpuledger.app.node.runtimeaudit import RuntimeAudit
 from gpuledger.core.attribution import (
     PROCESS_RESULTS,
     Evidence,

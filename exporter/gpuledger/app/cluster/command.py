@@ -9,18 +9,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from gpuledger.app.audit import read_advisories
-from gpuledger.app.clusterbooks import ClusterBooks
-from gpuledger.app.clusterloop import ClusterLoop
-from gpuledger.app.clusterpage import ClusterPage
-from gpuledger.app.clustersite import ClusterSite
+from gpuledger.app.audit.command import read_advisories
+from gpuledger.app.cluster.books import ClusterBooks
+from gpuledger.app.cluster.loop import ClusterLoop
+from gpuledger.app.cluster.podintake import PodIntake
+from gpuledger.app.cluster.policyfile import PolicyFile
+from gpuledger.app.cluster.scrape import ClusterPage
+from gpuledger.app.cluster.site import ClusterSite
 from gpuledger.app.config import ConfigError, add_options, resolve
 from gpuledger.app.http import Server
 from gpuledger.app.logs import set_up_logging
-from gpuledger.app.podintake import PodIntake
-from gpuledger.app.policyfile import PolicyFile
+from gpuledger.app.node.site import serve
 from gpuledger.app.settings import ClusterSettings
-from gpuledger.app.site import serve
 from gpuledger.audit.check import Check, Severity
 from gpuledger.audit.checks import CHECKS, STATIC_CHECKS
 from gpuledger.audit.facts import ClusterFacts

@@ -9,13 +9,13 @@ import os
 import socket
 from collections import deque
 
-from gpuledger.app.bookkeeper import Bookkeeper
 from gpuledger.app.config import ConfigError, add_options, resolve
 from gpuledger.app.http import Server
 from gpuledger.app.logs import set_up_logging
-from gpuledger.app.loop import NodeLoop, Pods, Sources
+from gpuledger.app.node.bookkeeper import Bookkeeper
+from gpuledger.app.node.loop import NodeLoop, Pods, Sources
+from gpuledger.app.node.site import NodeSite, serve
 from gpuledger.app.settings import NodeSettings
-from gpuledger.app.site import NodeSite, serve
 from gpuledger.core.errors import SourceError
 from gpuledger.core.model import XidEvent
 from gpuledger.sources.kubeapi import PodSource, connect

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from gpuledger.app.clusterloop import ClusterLoop
-from gpuledger.app.clusterpage import ClusterPage
+from gpuledger.app.cluster.loop import ClusterLoop
+from gpuledger.app.cluster.scrape import ClusterPage
 from gpuledger.app.http import Request, Response
+from gpuledger.app.node.site import not_found
 from gpuledger.app.pages import markup
 from gpuledger.app.pages.cluster import render_cluster_page
-from gpuledger.app.site import not_found
 
 
 class ClusterSite:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
 
-from gpuledger.app.auditbook import AuditBook, Key
-from gpuledger.app.devicebook import DeviceBook, PoolStock
-from gpuledger.app.mirror import Mirror
-from gpuledger.app.podintake import PodIntake, PodRecord, Queued
-from gpuledger.app.stockbook import StockBook
-from gpuledger.app.warningbook import WARNINGS_KEPT, WarningBook
+from gpuledger.app.cluster.auditbook import AuditBook, Key
+from gpuledger.app.cluster.devicebook import DeviceBook, PoolStock
+from gpuledger.app.cluster.mirror import Mirror
+from gpuledger.app.cluster.podintake import PodIntake, PodRecord, Queued
+from gpuledger.app.cluster.stockbook import StockBook
+from gpuledger.app.cluster.warningbook import WARNINGS_KEPT, WarningBook
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.inventory import InventoryBook, QuotaInventory
 from gpuledger.audit.policy import Policy

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 
-from gpuledger.app.auditintake import Intake
+from gpuledger.app.audit.intake import Intake
 from gpuledger.app.config import ConfigError
 from gpuledger.audit.advisories import Advisory, parse_advisories
 from gpuledger.audit.baseline import BaselineError, fingerprint, parse_baseline, render_baseline

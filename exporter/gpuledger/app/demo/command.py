@@ -13,16 +13,16 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from gpuledger.app.bookkeeper import Bookkeeper
-from gpuledger.app.cluster import wire
+from gpuledger.app.cluster.command import wire
 from gpuledger.app.config import add_options, resolve
-from gpuledger.app.demoprometheus import running_prometheus
-from gpuledger.app.demosite import DemoSite, Role
+from gpuledger.app.demo.prometheus import running_prometheus
+from gpuledger.app.demo.site import DemoSite, Role
 from gpuledger.app.http import Server
 from gpuledger.app.logs import set_up_logging
-from gpuledger.app.loop import NodeLoop, Sources
+from gpuledger.app.node.bookkeeper import Bookkeeper
+from gpuledger.app.node.loop import NodeLoop, Sources
+from gpuledger.app.node.site import NodeSite, serve
 from gpuledger.app.settings import ClusterSettings, DemoSettings, NodeSettings
-from gpuledger.app.site import NodeSite, serve
 from gpuledger.audit.check import Severity
 from gpuledger.core.model import XidEvent
 from gpuledger.sources.kubeapi import PodSource

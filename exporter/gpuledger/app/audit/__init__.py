@@ -1,0 +1,1 @@
+"""The audit command: dumps, manifests or a live cluster in, findings out."""

@@ -1,0 +1,1 @@
+"""The cluster role: its watches, its books and what it answers."""

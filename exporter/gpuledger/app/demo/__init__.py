@@ -1,0 +1,1 @@
+"""The demo: both roles over a simulated cluster."""

@@ -1,0 +1,1 @@
+"""The node role: its loop, its books and what it answers."""
