@@ -196,6 +196,34 @@ def test_a_finding_is_judged_anew_when_the_cluster_closes_the_way(server: ApiSer
     eventually(set[str](), lambda: severities(seen, "gpu-env-bypass"))
 
 
+def test_a_node_that_offers_gpus_by_claim_alone_is_a_node_with_gpus(server: ApiServer, view: View) -> None:
+    server.add(node("node1", 0))
+    server.add(pod("root", 0, "node1", container={"securityContext": {"privileged": True}}))
+    seen = view()
+    eventually({"high"}, lambda: severities(seen, "gpu-privileged"))
+    server.add(resource_slice("node1", 1, "gpu-0"))
+    eventually({"critical"}, lambda: severities(seen, "gpu-privileged"))
+
+
+def test_a_claim_on_another_device_entitles_to_no_gpu(server: ApiServer, view: View) -> None:
+    nic = claim("nic", "eth0")
+    for result in nic["status"]["allocation"]["devices"]["results"]:
+        result["driver"] = "dra.net"
+    nic["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "dra.net"
+    server.add(
+        pod(
+            "sneaky",
+            0,
+            "node1",
+            container=VISIBLE | {"resources": {"claims": [{"name": "nic"}]}},
+            spec={"resourceClaims": [{"name": "nic", "resourceClaimName": "nic"}]},
+        )
+    )
+    seen = view()
+    server.add(nic)
+    eventually({"high"}, lambda: severities(seen, "gpu-env-bypass"))
+
+
 def test_workloads_are_counted_and_what_is_excused_is_counted_apart(server: ApiServer, view: View) -> None:
     for number in range(3):
         owner = {"kind": "StatefulSet", "name": "spy", "controller": True, "apiVersion": "apps/v1"}

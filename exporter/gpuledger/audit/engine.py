@@ -84,8 +84,9 @@ class Audit:
             return None
         checks = self._of_gpus if maybe and not claims else self._of_others
         hits = [(check, hit) for check in checks for hit in check.pod_rule(pod)]
-        order = {container.path: index for index, container in enumerate(pod.containers)}
-        hits.sort(key=lambda entry: order.get(_element(entry[1].path), len(order)))
+        if len(hits) > 1:
+            order = {container.path: index for index, container in enumerate(pod.containers)}
+            hits.sort(key=lambda entry: order.get(_element(entry[1].path), len(order)))
         audited = _audited(manifest, hits, reach, self._excuses(manifest))
         return msgspec.structs.replace(
             audited,

@@ -63,8 +63,12 @@ class InventoryBook:
 
     def add_slice(self, part: ResourceSlice) -> None:
         """Take note of devices for claims."""
-        if gpu_device_class_kind(part.spec.driver, self.also):
-            self._sliced.add(part.spec.node_name)
+        self.add_driver(part.spec.driver, part.spec.node_name)
+
+    def add_driver(self, driver: str, node: str) -> None:
+        """Take note of a DRA driver that offers devices on a node."""
+        if gpu_device_class_kind(driver, self.also):
+            self._sliced.add(node)
 
     def add_quota(self, quota: ResourceQuota) -> None:
         """Take note of a quota."""

@@ -63,16 +63,18 @@ def ways_to_gpu(manifest: PodManifest) -> tuple[str, ...]:
     for container in containers:
         if container.env or container.env_from:
             ways += _ways_by_environment(container)
-        if container.security_context.privileged:
+        context = container.security_context
+        if context.privileged:
             ways.append("privileged")
-        if has_sys_admin(container):
+        if context.capabilities.add and has_sys_admin(container):
             ways.append(BY_SYS_ADMIN)
     if spec.volumes:
         ways += _ways_by_host_path(spec.volumes, containers)
-    ways += ["annotation" for name in manifest.annotations if name.startswith(CDI_ANNOTATION)]
+    if manifest.annotations:
+        ways += ["annotation" for name in manifest.annotations if name.startswith(CDI_ANNOTATION)]
     if spec.runtime_class_name.startswith("nvidia"):
         ways.append("runtime class")
-    return tuple(dict.fromkeys(ways))
+    return tuple(dict.fromkeys(ways)) if ways else ()
 
 
 def _ways_by_host_path(volumes: Iterable[Volume], containers: Iterable[Container]) -> Iterator[str]:

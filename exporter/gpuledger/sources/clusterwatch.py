@@ -9,7 +9,15 @@ from gpuledger.core.errors import SourceError
 from gpuledger.core.model import NOTHING
 from gpuledger.core.snapshot import SourceHealth
 from gpuledger.sources.kubehttp import ApiError
-from gpuledger.sources.listwatch import DEFAULT_PACE, ApiConnection, Collection, ListWatch, Pace, Sink
+from gpuledger.sources.listwatch import (
+    DEFAULT_PACE,
+    ApiConnection,
+    Collection,
+    ListWatch,
+    Pace,
+    Sink,
+    hang_up_on,
+)
 
 if TYPE_CHECKING:
     import threading
@@ -81,6 +89,7 @@ class Feed(Generic[T]):
         """The first path that the server has; None once told to stop."""
         if len(self.kind.paths) == 1:
             return self.kind.paths[0]
+        hang_up_on(stop, self._connection)
         while not stop.is_set():
             try:
                 path = next(filter(self._is_served, self.kind.paths), None)

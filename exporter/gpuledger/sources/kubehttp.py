@@ -103,8 +103,8 @@ class Connection:
 
     def hang_up(self) -> None:
         """End what is being asked, from another thread, and ask nothing more."""
+        # The pools stay: one made anew would know nothing of the sockets, and so let the next question through.
         self._sockets.cut()
-        self._endpoint.pools.clear()
 
     def _find(self) -> Endpoint:
         endpoint = self._load()

@@ -130,7 +130,7 @@ class ListWatch(Generic[T]):
 
     def run(self, stop: threading.Event) -> None:
         """List and watch until `stop` is set; returns at once then, or after a TCP connect that hangs."""
-        threading.Thread(target=self._hang_up_on, args=(stop,), name="kube-stop", daemon=True).start()
+        hang_up_on(stop, self._connection)
         pause = 0.0
         while not stop.wait(pause):
             try:
@@ -143,10 +143,6 @@ class ListWatch(Generic[T]):
             except Exception as error:
                 log.exception("kube: unexpected failure")
                 pause = self._after(SourceError(f"{type(error).__name__}: {error}"))
-
-    def _hang_up_on(self, stop: threading.Event) -> None:
-        stop.wait()
-        self._connection.hang_up()
 
     def _list(self) -> None:
         """All pages, and then the sink at once.
@@ -239,3 +235,13 @@ def _understood(parse: Callable[[bytes], R], text: bytes) -> R:
         return parse(text)
     except ValueError as error:
         raise SourceError(f"the API server's answer: {error}") from error
+
+
+def hang_up_on(stop: threading.Event, connection: ApiConnection) -> None:
+    """See to it that nothing is waited for on `connection` once `stop` is set."""
+
+    def wait() -> None:
+        stop.wait()
+        connection.hang_up()
+
+    threading.Thread(target=wait, name="kube-stop", daemon=True).start()

@@ -36,11 +36,14 @@ class _Known:
     policy: Policy
     expired: tuple[bool, ...]
     """Which of the policy's exceptions hold no longer."""
+    drivers: frozenset[tuple[str, str]]
+    """DRA drivers with the nodes on which they offer devices."""
     nodes: Mapping[str, Node]
+    claims: Mapping[str, ResourceClaim]
 
     def changed_nodes(self, before: _Known) -> set[str] | None:
         """The nodes of which something else is known than before; None where that is true of the cluster."""
-        if replace(self, nodes={}) != replace(before, nodes={}):
+        if replace(self, nodes={}, claims={}) != replace(before, nodes={}, claims={}):
             return None
         names = self.nodes.keys() | before.nodes.keys()
         return {name for name in names if self.nodes.get(name) is not before.nodes.get(name)}
@@ -115,15 +118,21 @@ class ClusterBooks:
         with self._lock:
             facts = self._facts()
             nodes = dict(self._stock.nodes)
+            claims, drivers = (
+                dict(self.claims.objects),
+                frozenset((each.part.driver, each.part.node) for each in self.slices.objects.values()),
+            )
             self._audit.judge = replace(self._audit.judge, facts=facts, policy=policy, now=now)
             expired = tuple(each.expired(now) for each in policy.exceptions)
-            known = _Known(facts.posture, frozenset(facts.admin_namespaces), policy, expired, nodes)
+            known = _Known(
+                facts.posture, frozenset(facts.admin_namespaces), policy, expired, drivers, nodes, claims
+            )
             before, self._known = self._known, known
             changed = known.changed_nodes(before) if before else None
             if changed is None:
                 self._audit.rejudge(lambda _: True)
-            elif changed:
-                self._audit.rejudge(lambda pod: pod.node in changed)
+            elif changed or claims != (before.claims if before else {}):
+                self._audit.rejudge(lambda pod: pod.node in changed or bool(pod.claims))
             waiting = [pod for pod in self.pods.objects.values() if pod.waiting is not None]
         for pod in waiting:
             self._audit_again(pod)
@@ -137,9 +146,15 @@ class ClusterBooks:
     def _facts(self) -> ClusterFacts:
         """What the whole cluster tells about its pods."""
         facts = ClusterFacts(inventory=InventoryBook(also=self._intake.also))
-        items: tuple[Node | Namespace, ...] = (*self.nodes.objects.values(), *self.namespaces.objects.values())
+        items: tuple[Node | Namespace | ResourceClaim, ...] = (
+            *self.nodes.objects.values(),
+            *self.namespaces.objects.values(),
+            *self.claims.objects.values(),
+        )
         for item in items:
             facts.observe(item)
+        for part in self.slices.objects.values():
+            facts.inventory.add_driver(part.part.driver, part.part.node)
         for pod in self.pods.objects.values():
             if pod.posture is not None:
                 facts.posture.add(pod.posture)
