@@ -11,6 +11,7 @@ from typing import Any
 from gpuledger.app.cluster.books import ClusterBooks
 from gpuledger.app.node.loop import log_changes
 from gpuledger.app.polling import Poll
+from gpuledger.app.threads import Threads
 from gpuledger.audit.policy import Policy
 from gpuledger.core.snapshot import SourceHealth
 from gpuledger.sources.clusterwatch import Feed
@@ -39,26 +40,18 @@ class ClusterLoop:
         self._refreshed_at: float | None = None
         """Unix time at which the findings were last judged."""
         self._alive_at = time.monotonic()
-        self._stop = threading.Event()
         runs = {"refresh": self._run, **{name: feed.run for name, feed in self._feeds.items()}}
         if self._policy is not None:
             runs["policy"] = self._policy.run
-        self._threads = [
-            threading.Thread(target=run, args=(self._stop,), name=name, daemon=True)
-            for name, run in runs.items()
-        ]
+        self._threads = Threads(runs)
 
     def start(self) -> None:
         """Start following the API."""
-        for thread in self._threads:
-            thread.start()
+        self._threads.start()
 
     def stop(self) -> None:
         """Stop everything within two seconds."""
-        end = time.monotonic() + STOP_SECONDS
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
+        self._threads.stop(STOP_SECONDS)
 
     @property
     def ready(self) -> bool:

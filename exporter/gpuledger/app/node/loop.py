@@ -16,6 +16,7 @@ from typing import Protocol
 
 from gpuledger.app.node.bookkeeper import Bookkeeper, Findings
 from gpuledger.app.polling import Poll
+from gpuledger.app.threads import Threads
 from gpuledger.core.errors import SourceError
 from gpuledger.core.meter import Moment
 from gpuledger.core.model import (
@@ -106,7 +107,6 @@ class NodeLoop:
         """Steady time at which the loop last was well, if only to see that nothing is new."""
         self._facts_asked_at: float | None = None
         """Steady time at which /proc was asked, while it has not answered."""
-        self._stop = threading.Event()
         runs = {
             "loop": self._run,
             "health": self._watch_health,
@@ -114,22 +114,15 @@ class NodeLoop:
         }
         if sources.pods is not None:
             runs["kube"] = sources.pods.run
-        self._threads = [
-            threading.Thread(target=run, args=(self._stop,), name=name, daemon=True)
-            for name, run in runs.items()
-        ]
+        self._threads = Threads(runs)
 
     def start(self) -> None:
         """Start the sources and the loop."""
-        for thread in self._threads:
-            thread.start()
+        self._threads.start()
 
     def stop(self) -> None:
         """Stop everything within two seconds; a thread that hangs in the driver is left behind."""
-        end = time.monotonic() + STOP_SECONDS
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
+        self._threads.stop(STOP_SECONDS)
 
     def snapshot(self) -> NodeSnapshot | None:
         """The newest snapshot; None before the first, and once it is too old to be shown as the present."""

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from gpuledger.core.model import Gpu, GpuReading
+from gpuledger.sources.nvml.driver import GpuLostError, Handle
 from gpuledger.sources.nvml.info import read_info
-from gpuledger.sources.nvml.library import GpuLostError, Handle
 from gpuledger.sources.nvml.session import Clocks, Session
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pynvml
 
-from gpuledger.sources.nvml.library import Calls, attempt
+from gpuledger.sources.nvml.driver import Calls, attempt
 from gpuledger.sources.nvml.plausible import Values
 
 RATIOS = {

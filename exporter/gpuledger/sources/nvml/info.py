@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pynvml
 
-from gpuledger.sources.nvml.library import Calls, Handle
+from gpuledger.sources.nvml.driver import Calls, Handle
 
 _ARCHITECTURES = {
     pynvml.NVML_DEVICE_ARCH_KEPLER: "Kepler",

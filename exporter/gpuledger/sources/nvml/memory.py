@@ -5,7 +5,7 @@ from __future__ import annotations
 import pynvml
 
 from gpuledger.core.model import Memory
-from gpuledger.sources.nvml.library import Calls, Handle
+from gpuledger.sources.nvml.driver import Calls, Handle
 from gpuledger.sources.nvml.plausible import Values
 
 

@@ -11,8 +11,8 @@ import pynvml
 
 from gpuledger.core.model import MigDevice, MigUuid
 from gpuledger.core.model import Values as MetricValues
+from gpuledger.sources.nvml.driver import Calls, GpuLostError, attempt
 from gpuledger.sources.nvml.gpm import GpmMeter, has_gpm
-from gpuledger.sources.nvml.library import Calls, GpuLostError, attempt
 from gpuledger.sources.nvml.memory import read_memory
 from gpuledger.sources.nvml.plausible import Values
 from gpuledger.sources.nvml.processes import Instance

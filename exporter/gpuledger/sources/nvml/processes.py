@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pynvml
 
-from gpuledger.sources.nvml.library import Calls
+from gpuledger.sources.nvml.driver import Calls
 
 Instance: TypeAlias = tuple[int, int]
 """GPU instance and compute instance; on a GPU that is whole, both are 2**32 - 1."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pynvml
 
 from gpuledger.core.model import ProcessSample
-from gpuledger.sources.nvml.library import Calls, Handle
+from gpuledger.sources.nvml.driver import Calls, Handle
 from gpuledger.sources.nvml.plausible import RATIO, Values
 
 Sample: TypeAlias = tuple[int, int, float]

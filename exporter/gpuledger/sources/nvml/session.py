@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pynvml
 
 from gpuledger.core.model import Gpu, GpuReading, MigUuid, ProcessUse
+from gpuledger.sources.nvml.driver import Calls, Handle
 from gpuledger.sources.nvml.gpm import RATIOS, TOTALS, GpmMeter, has_gpm
-from gpuledger.sources.nvml.library import Calls, Handle
 from gpuledger.sources.nvml.memory import memory_v2, read_memory
 from gpuledger.sources.nvml.mig import MigDevices
 from gpuledger.sources.nvml.plausible import Values

@@ -10,7 +10,7 @@ import pynvml
 
 from gpuledger.core.model import Gpu, GpuReading, GpuUuid, NvmlReading
 from gpuledger.sources.nvml.device import Cadence, Device
-from gpuledger.sources.nvml.library import (
+from gpuledger.sources.nvml.driver import (
     Handle,
     attempt,
     close_library,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pynvml
 
-from gpuledger.sources.nvml.library import Calls
+from gpuledger.sources.nvml.driver import Calls
 from gpuledger.sources.nvml.plausible import Values
 from gpuledger.sources.nvml.readings import FIELDS, READINGS, Field, Reading, Tier
 

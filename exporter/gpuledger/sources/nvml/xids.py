@@ -12,7 +12,7 @@ import pynvml
 
 from gpuledger.core.errors import SourceError
 from gpuledger.core.model import GpuUuid, XidEvent
-from gpuledger.sources.nvml.library import Handle, attempt, close_library, open_library
+from gpuledger.sources.nvml.driver import Handle, attempt, close_library, open_library
 
 _WAIT_MILLISECONDS = 250
 """The longest that one wait for events lasts, and about the longest that `stop` takes."""
