@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-import msgspec
+from typing import Any
 
 from gpuledger.audit.annotations import annotated_reason
 from gpuledger.audit.check import Check, Hit
@@ -87,9 +86,11 @@ class Audit:
         if len(hits) > 1:
             order = {container.path: index for index, container in enumerate(pod.containers)}
             hits.sort(key=lambda entry: order.get(_element(entry[1].path), len(order)))
-        audited = _audited(manifest, hits, reach, self._excuses(manifest))
-        return msgspec.structs.replace(
-            audited,
+        return _audited(
+            manifest,
+            hits,
+            reach,
+            self._excuses(manifest),
             gpus=dict(gpus),
             unknown_gpus=pod.unknown_gpus if holds else (),
             by_claims=maybe and claims,
@@ -148,8 +149,13 @@ Hits = Sequence[tuple[Check, Hit]]
 
 
 def _audited(
-    manifest: PodManifest, hits: Hits, reach: tuple[str, ...], annotations: Mapping[str, str]
+    manifest: PodManifest,
+    hits: Hits,
+    reach: tuple[str, ...],
+    annotations: Mapping[str, str],
+    **asked: Any,
 ) -> AuditedPod:
+    """What is told of a pod; `asked` are the fields of what it asks for."""
     workload = workload_of(manifest.meta, manifest.kind)
     role = infrastructure_role(manifest.namespace, workload, manifest.spec) if hits else ""
     return AuditedPod(
@@ -165,6 +171,7 @@ def _audited(
         claims=claims_of(manifest),
         reach=reach,
         findings=_findings(hits, annotations, role),
+        **asked,
     )
 
 

@@ -18,7 +18,7 @@ from gpuledger.core.model import NOTHING
 from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.manifests import PodManifest
 from gpuledger.parse.podrequests import requests_of
-from gpuledger.parse.podspec import Container, Number, PodSpec, Volume, VolumeMount
+from gpuledger.parse.podspec import Container, Number, PodSpec, Resources, Volume, VolumeMount
 from gpuledger.parse.quantity import parse_amount
 
 FRACTION_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
@@ -151,6 +151,10 @@ def subject_of(manifest: PodManifest, context: AuditContext) -> PodSubject:
     return PodSubject(manifest, context, containers)
 
 
+_PLAIN = frozenset(("cpu", "memory", "ephemeral-storage"))
+"""What nearly every container asks for."""
+
+
 def asks_for_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
     """Whether a pod asks for a GPU, by resource, claim (which may be for something else) or annotation."""
     return bool(manifest.spec.resource_claims) or names_gpu(manifest, also)
@@ -159,14 +163,18 @@ def asks_for_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
 def names_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
     """Whether a pod asks for a GPU by a resource, of a container or (wrongly) of its own, or by annotation."""
     spec = manifest.spec
-    containers = (*spec.containers, *spec.init_containers)
-    for resources in (spec.resources, *(container.resources for container in containers)):
-        for amounts in (resources.limits, resources.requests):
-            # Spelled out, and not by _gpus_of: all pods of a dump come by here, and few go on.
-            for name in amounts:
-                if "/" in name and gpu_resource_kind(name, also) and is_asked(amounts[name]):
-                    return True
-    return bool(fractions_of(manifest))
+    for containers in (spec.containers, spec.init_containers):
+        for container in containers:
+            if _ask_for_gpu(container.resources, also):
+                return True
+    return _ask_for_gpu(spec.resources, also) or bool(fractions_of(manifest))
+
+
+def _ask_for_gpu(resources: Resources, also: re.Pattern[str] | None) -> bool:
+    limits, requests = resources.limits, resources.requests
+    if limits.keys() <= _PLAIN and requests.keys() <= _PLAIN:
+        return False  # all pods of a dump come by here, and few go on
+    return bool(_gpus_of(limits, also) or _gpus_of(requests, also))
 
 
 def _gpus_of(amounts: Mapping[str, Number], also: re.Pattern[str] | None) -> list[str]:

@@ -59,10 +59,8 @@ class Judge:
 
     def pods(self, pods: Iterable[AuditedPod]) -> Iterator[JudgedPod]:
         """Every pod with its findings told apart, without those that turn out to be no GPU pods."""
-        for judged in map(self.pod, pods):
-            if self.concerns(judged.pod) and (
-                judged.reported or judged.exempt or judged.known or not judged.pod.tentative
-            ):
+        for judged in map(self.pod, filter(self.concerns, pods)):
+            if not judged.pod.tentative or judged.reported or judged.exempt or judged.known:
                 yield judged
 
     def _finding(self, pod: AuditedPod, finding: Finding) -> Finding | None:

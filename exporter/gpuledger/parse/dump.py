@@ -11,7 +11,6 @@ import msgspec
 
 from gpuledger.parse.jsonstream import JsonStream, JsonStreamError, Malformed
 from gpuledger.parse.manifests import KubeObject, ManifestError, parse_objects, parse_plain_object
-from gpuledger.parse.yamldocs import YamlError, parse_yaml, split_yaml
 
 
 class Located(msgspec.Struct, frozen=True, gc=False):
@@ -59,6 +58,8 @@ def _json(chunks: Iterable[bytes]) -> Iterator[Located | Unreadable]:
 
 
 def _yaml(data: bytes) -> Iterator[Located | Unreadable]:
+    from gpuledger.parse.yamldocs import YamlError, parse_yaml, split_yaml  # noqa: PLC0415 - JSON needs none of it
+
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

@@ -38,7 +38,6 @@ from gpuledger.audit.subject import AuditContext
 from gpuledger.audit.verdict import Judge
 from gpuledger.core.errors import SourceError
 from gpuledger.sources.dumps import STDIN
-from gpuledger.sources.kubeapi import connect
 from gpuledger.sources.spool import Spool
 
 CLEAN, FINDINGS, UNREADABLE = 0, 1, 2
@@ -129,6 +128,8 @@ def _audit(args: argparse.Namespace) -> int:
     with Spool(AuditedPod) as audited:
         intake = Intake(audit, audited)
         if args.live:
+            from gpuledger.sources.kubeapi import connect  # noqa: PLC0415 - dumps need none of it
+
             intake.read_cluster(connect("auto", args.kubeconfig, args.kube_context), args.namespace)
         for path in args.paths or ([] if args.live else [STDIN]):
             intake.read_file(path)

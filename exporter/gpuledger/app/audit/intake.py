@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,9 +16,10 @@ from gpuledger.core.errors import SourceError
 from gpuledger.core.text import printable
 from gpuledger.parse.dump import Located, Unreadable, parse_dump
 from gpuledger.sources.dumps import STDIN, read_dump
-from gpuledger.sources.kubehttp import ApiError, Connection
-from gpuledger.sources.livedump import read_collection
 from gpuledger.sources.spool import Spool
+
+if TYPE_CHECKING:
+    from gpuledger.sources.kubehttp import Connection
 
 _PROBLEMS_KEPT = 100
 _PROGRESS_EVERY = 256
@@ -52,6 +54,9 @@ class Intake:
 
         Of one namespace's pods, what nodes have free can't be told: nodes are left out.
         """
+        from gpuledger.sources.kubehttp import ApiError  # noqa: PLC0415 - dumps need none of it
+        from gpuledger.sources.livedump import read_collection  # noqa: PLC0415 - as above
+
         try:
             self._read(read_collection(connection, "pods", namespace), "the cluster")
         except ApiError as error:

@@ -84,11 +84,12 @@ class Report:
         return self.judge.pods(self.audited)
 
     def inventory(self) -> Iterator[AuditedPod]:
-        """The pods of `pods`, without the claims, at less cost."""
-        for pod in self.audited:
-            surely = not pod.tentative and not pod.by_claims
-            if pod.kind not in CLAIM_KINDS and (surely or any(self.judge.pods((pod,)))):
-                yield pod
+        """The pods of `pods`, without the claims; once all were seen, the totals are known as well."""
+        return (judged.pod for judged in self._counted() if judged.pod.kind not in CLAIM_KINDS)
+
+    def pending(self) -> Iterator[AuditedPod]:
+        """Those of the pods that wait for a node."""
+        return (judged.pod for judged in self.judge.pods(pod for pod in self.audited if pod.pending))
 
     def lines(self) -> Iterator[ReportLine]:
         """What is to be reported, one line for each pod and place."""
@@ -121,10 +122,12 @@ class Report:
     def totals(self) -> Totals:
         """The totals over all pods; a claim that pods share counts once."""
         if self._totals is None:
-            self._totals = self._count()
-        return self._totals
+            for _ in self._counted():
+                pass
+        return self._totals or Totals()
 
-    def _count(self) -> Totals:
+    def _counted(self) -> Iterator[JudgedPod]:
+        """The pods, added up on the way: reading and judging them once more would cost more."""
         totals = Totals()
         counted: set[tuple[str, str]] = set()
         for judged in self.pods():
@@ -142,7 +145,8 @@ class Report:
             totals.findings.update(finding.severity for finding in judged.reported)
             totals.exempt += len(judged.exempt)
             totals.known += len(judged.known)
-        return totals
+            yield judged
+        self._totals = totals
 
     def _held(self, pod: AuditedPod, claims: Iterable[str]) -> Held:
         gpus = dict(pod.gpus)

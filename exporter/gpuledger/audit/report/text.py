@@ -48,11 +48,11 @@ def render_explanation(check: Check) -> Iterator[str]:
 
 
 def _lines(report: Report, style: TextStyle) -> Iterator[str]:
-    totals = report.totals()
     if style.inventory:
         yield from (_pod_line(pod, report.held(pod)) for pod in report.inventory())
         if not style.classic:
             yield from _cluster_lines(report)
+    totals = report.totals()
     if not totals.pods and not totals.findings:
         if not report.problems:  # else nobody can say
             yield "no pods found" if style.every_pod else "no GPU pods found"
@@ -119,8 +119,8 @@ def _cluster_lines(report: Report) -> Iterator[str]:
         yield from _node_lines(node)
     for quota in report.facts.inventory.quotas():
         yield _quota_line(quota)
-    for pod in report.inventory():
-        if pod.pending and (pod.gpus or pod.claims or pod.fractions):
+    for pod in report.pending():
+        if pod.gpus or pod.claims or pod.fractions:
             yield printable(f"pending {pod.namespace}/{pod.name}: {pod.pending}")
     posture = report.facts.posture
     if evidence := ", ".join(posture.evidence):
