@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,14 +44,14 @@ class Node:
 
 
 def find_node() -> Node:
-    """The node that this machine is; fails where that can't be told."""
+    """The node that this machine is, once its kubelet answers; fails where that can't be told."""
     nodes = {node["metadata"]["name"]: node["status"] for node in kubectl_get("nodes")}
     name = os.environ.get("E2E_NODE") or (next(iter(nodes)) if len(nodes) == 1 else "")
     assert name in nodes, f"set E2E_NODE to the name that this machine has among {list(nodes)}"
     root = Path(os.environ.get("E2E_KUBELET_ROOT", "/var/lib/kubelet"))
     podresources = root / "pod-resources" / "kubelet.sock"
+    configuration = json.loads(_kubelet_answer(name, "configz"))
     assert podresources.exists(), f"no {podresources}: set E2E_KUBELET_ROOT to the kubelet's --root-dir"
-    configuration = json.loads(kubectl("get", "--raw", f"/api/v1/nodes/{name}/proxy/configz"))
     images = [image for images in nodes[name]["images"] for image in images["names"]]
     return Node(
         name,
@@ -59,6 +60,18 @@ def find_node() -> Node:
         static_pods=Path(configuration["kubeletconfig"]["staticPodPath"]),
         image=next((image for image in images if "busybox" in image), "busybox:1"),
     )
+
+
+def _kubelet_answer(node: str, path: str) -> str:
+    """What a kubelet says, asked for a minute: a cluster that is started again shows its node as Ready at once."""
+    end = time.monotonic() + 60.0
+    while True:
+        try:
+            return kubectl("get", "--raw", f"/api/v1/nodes/{node}/proxy/{path}")
+        except AssertionError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(1.0)
 
 
 def cronjob_api() -> str:
