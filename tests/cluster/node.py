@@ -63,7 +63,7 @@ def find_node() -> Node:
 
 
 def _kubelet_answer(node: str, path: str) -> str:
-    """What a kubelet says, asked for a minute: a cluster that is started again shows its node as Ready at once."""
+    """What a kubelet says, asked for a minute: a cluster started again shows its node as Ready too soon."""
     end = time.monotonic() + 60.0
     while True:
         try:

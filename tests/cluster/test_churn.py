@@ -31,7 +31,7 @@ SECONDS = int(os.environ.get("CHURN_SECONDS", "60"))
 CYCLES = 2
 """From a process's start until its owner is told."""
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(SECONDS + 240)]
+pytestmark = [pytest.mark.churn, pytest.mark.timeout(SECONDS + 240)]
 
 HERE = Path(__file__).parent
 
