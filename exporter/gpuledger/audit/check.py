@@ -78,3 +78,7 @@ class Check:
     def of_gpus(self) -> bool:
         """Whether it is about GPUs, and not about pods of any kind."""
         return self.id.startswith("gpu-")
+
+    def may_reach(self, minimum: Severity) -> bool:
+        """Whether a finding of it can be that severe; a judge may raise what it finds."""
+        return self.severity >= minimum or self.judge is not None

@@ -176,11 +176,7 @@ def _chosen_checks(args: argparse.Namespace) -> Sequence[Check]:
     skipped = [_known_check(check_id) for check_id in args.skip]
     chosen = named or [check for check in STATIC_CHECKS if not check.opt_in]
     minimum = _minimum(args)
-    left = [
-        check
-        for check in chosen
-        if check not in skipped and (check.severity >= minimum or check.judge is not None)
-    ]
+    left = [check for check in chosen if check not in skipped and check.may_reach(minimum)]
     if not left:
         raise ConfigError("--check, --skip and --min-severity leave no check to run")
     return left

@@ -70,11 +70,7 @@ def wire(
 
 def chosen_checks(minimum: Severity) -> Sequence[Check]:
     """The checks that can find something of that severity, without those that have to be named."""
-    return [
-        check
-        for check in STATIC_CHECKS
-        if not check.opt_in and (check.severity >= minimum or check.judge is not None)
-    ]
+    return [check for check in STATIC_CHECKS if not check.opt_in and check.may_reach(minimum)]
 
 
 def feeds(
