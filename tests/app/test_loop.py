@@ -273,6 +273,8 @@ def test_a_hang_in_proc_is_told_though_the_loop_itself_hangs(
         assert not health(loop, "procfs").up
         assert health(loop, "nvml").up
         until(lambda: any(line.startswith("procfs: no answer for") for line in lines(caplog)))
+        time.sleep(1.2)
+        assert 1 == sum(line.startswith("procfs: no answer for") for line in lines(caplog))
         assert loop.last_cycle() is not None
 
 
