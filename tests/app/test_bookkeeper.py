@@ -24,6 +24,7 @@ from gpuledger.core.model import (
     PodContainer,
     PodUid,
     ProcessFacts,
+    ProcessSample,
     ProcessUse,
     Workload,
     XidEvent,
@@ -370,3 +371,18 @@ def test_only_pods_that_concern_a_gpu_are_shown(pod: Pod, *, shown: bool) -> Non
     snapshot = bookkeeper().book(replace(TRAINING, pods=pods(POD) | pods(pod)), at(0))
 
     assert shown == (pod in snapshot.pods)
+
+
+def test_time_of_processes_too_short_lived_to_be_listed_adds_up_for_as_long_as_there_are_any() -> None:
+    """Each comes within the retention of the one before, the last after more than that since the first."""
+    books = bookkeeper()
+    counted = []
+    for seconds in (0.0, 40.0, 80.0):
+        (unseen,) = nvml().gpus
+        sample = ProcessSample(int(seconds) + 1, START + seconds, 0.5)
+        sampled = replace(unseen, process_samples=(sample,))
+
+        snapshot = books.book(Findings(nvml=NvmlReading((sampled,)), facts={}), at(seconds))
+
+        counted += [u.sm_seconds for u in snapshot.unattributed if names(u.holder) == ("exited", "")]
+    assert [0.0, 20.0, 40.0] == counted

@@ -203,8 +203,8 @@ class Ledger:
         stranger = Unattributed("exited" if reading.processes is not None else "unmeasured")
         mig_uuid, holder = self._gpus[reading.gpu.uuid].holders.get(pid, (MigUuid(""), stranger))
         key = _key(reading.gpu, mig_uuid, holder)
-        if key not in self._accounts:
-            self._accounts[key] = _Account(reading.gpu, mig_uuid, holder, now.steady)
+        account = self._accounts.setdefault(key, _Account(reading.gpu, mig_uuid, holder, now.steady))
+        account.seen_at = now.steady
         return key
 
     def _settle(self, gpu: Gpu, metered: Metered, *, unnamed: bool) -> None:
