@@ -31,6 +31,10 @@ e2e-cluster: $(WHEEL)/.stamp tools ## The node role on the real cluster that KUB
 churn: $(WHEEL)/.stamp tools ## Pods that come and go on that cluster for CHURN_SECONDS (60): no owner may be wrong.
 	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m churn tests/cluster $(PYTEST_FLAGS)
 
+.PHONY: fuzz
+fuzz: .venv/.stamp ## Search at random for what breaks: every Hypothesis test, with more and ever new examples.
+	$(BIN)/pytest -m hypothesis --hypothesis-profile=fuzz --timeout=0 $(PYTEST_FLAGS)
+
 .PHONY: check
 check: lint test ## The whole gate: what must pass before a change lands.
 

@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
@@ -196,9 +196,7 @@ def _added(*pages: list[str]) -> dict[str, float]:
 
 TestAnyCluster = AnyCluster.TestCase
 TestAnyCluster.settings = settings(
-    max_examples=15,
+    max_examples=settings.default.max_examples // 20,
     stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # every step waits for servers: shrinking takes hours
 )

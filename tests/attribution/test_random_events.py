@@ -345,4 +345,4 @@ def pick(of: list[T], which: int) -> T:
 
 
 TestAnyNode = AnyNode.TestCase
-TestAnyNode.settings = settings(max_examples=400, stateful_step_count=40, deadline=None)
+TestAnyNode.settings = settings(stateful_step_count=40)

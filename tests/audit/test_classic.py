@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from audit.auditing import report_of
@@ -82,7 +82,6 @@ _pods = st.builds(
 
 
 @given(st.lists(_pods, max_size=6), st.booleans(), st.sampled_from([None, 4]))
-@settings(max_examples=300, deadline=None)
 def test_says_what_the_old_script_said(pods: list[Object], every_pod: bool, indent: int | None) -> None:  # noqa: FBT001 - drawn
     dump = json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}, indent=indent)
     assert old_output(dump, every_pod=every_pod) == classic_output(dump, every_pod=every_pod)

@@ -62,7 +62,7 @@ def _audit(data: bytes, folder: Path, *flags: str) -> int:
     output=st.sampled_from(_EVERY_FORMAT),
     flag=st.sampled_from(["--all", "--classic", "--quiet", "--min-severity=info"]),
 )
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_spoiled_object_never_ends_in_a_traceback(
     items: list[object],
     indent: int | None,
@@ -84,7 +84,7 @@ def test_a_spoiled_object_never_ends_in_a_traceback(
 
 
 @given(data=st.binary(max_size=60) | st.text(alphabet='{}[]":,\\ \nitemskd-&*', max_size=60).map(str.encode))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_bytes_never_pass_for_a_clean_cluster(
     data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,7 +104,7 @@ def _holds_no_object(data: bytes) -> bool:
 
 
 @given(cut=st.integers(min_value=1), indent=st.sampled_from([None, 4]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_dump_that_was_cut_off_is_never_clean(cut: int, indent: int | None, tmp_path: Path) -> None:
     data = json.dumps({"kind": "List", "items": _OBJECTS}, indent=indent).encode()
     assert _audit(data[: cut % len(data)], tmp_path) == 2

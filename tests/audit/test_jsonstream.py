@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuledger.parse.jsonstream import JsonStream, Malformed
@@ -40,7 +40,6 @@ def _read(text: str, chunk: int) -> Iterator[Object | Malformed]:
     layout=st.sampled_from(["list", "lines", "row", "lists"]),
     chunk=st.integers(min_value=1, max_value=200),
 )
-@settings(max_examples=400, deadline=None)
 def test_any_layout(
     objects: list[Object], indent: int | None, separators: tuple[str, str] | None, layout: str, chunk: int
 ) -> None:
@@ -57,7 +56,6 @@ def test_any_layout(
 
 
 @given(_objects, st.integers(min_value=0), st.sampled_from([None, 4]), st.sampled_from([7, 4096]))
-@settings(max_examples=200, deadline=None)
 def test_a_malformed_item_among_others(objects: list[Object], bad: int, indent: int | None, chunk: int) -> None:
     place = bad % (len(objects) + 1)
     marked = [*objects[:place], {"@": 0}, *objects[place:]]
@@ -102,7 +100,6 @@ def _names_of_any(text: str, chunk: int) -> list[str]:
     layout=st.sampled_from(["list", "lines", "row"]),
     chunk=st.integers(min_value=1, max_value=300),
 )
-@settings(max_examples=200, deadline=None)
 def test_objects_that_give_nothing_hide_none(
     wanted: list[bool], indent: int | None, layout: str, chunk: int
 ) -> None:

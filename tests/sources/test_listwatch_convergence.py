@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -151,6 +151,4 @@ class AnyCluster(RuleBasedStateMachine):
 
 
 TestAnyCluster = AnyCluster.TestCase
-TestAnyCluster.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestAnyCluster.settings = settings(max_examples=settings.default.max_examples // 5, stateful_step_count=30)
