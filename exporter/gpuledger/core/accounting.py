@@ -17,6 +17,19 @@ def container_requests(requests: Quantities, limits: Quantities) -> dict[str, De
     return {**limits, **requests}
 
 
+def requests_during_resize(wanted: Quantities, granted: Iterable[Quantities], *, feasible: bool) -> Quantities:
+    """What a container asks for while what it was granted is not yet, or no longer, what it wants (KEP-1287).
+
+    `granted` is what the kubelet allows and what the container has. Per resource the largest counts; what is
+    wanted does not where its node can never give it.
+    """
+    largest = dict(wanted) if feasible else {}
+    for each in granted:
+        for name, quantity in each.items():
+            largest[name] = max(largest.get(name, quantity), quantity)
+    return {**wanted, **largest}
+
+
 def effective_requests(
     containers: Iterable[tuple[ContainerKind, Quantities]],
     *,

@@ -7,25 +7,33 @@ from collections.abc import Iterator
 from decimal import Decimal
 from functools import lru_cache
 
-from gpuledger.core.accounting import ContainerKind, Quantities, container_requests, effective_requests
+from gpuledger.core.accounting import (
+    ContainerKind,
+    Quantities,
+    container_requests,
+    effective_requests,
+    requests_during_resize,
+)
+from gpuledger.core.model import NOTHING
 from gpuledger.core.resources import gpu_resource_kind
-from gpuledger.parse.podspec import PodSpec, PodStatus, Resources
+from gpuledger.parse.podspec import Container, ContainerStatus, PodSpec, PodStatus, Resources
 from gpuledger.parse.quantity import parse_readable
 
-_ONE = Decimal(1)
+_ZERO, _ONE = Decimal(0), Decimal(1)
+_NO_STATUS = ContainerStatus()
 
 
 def requests_of(spec: PodSpec, status: PodStatus, also: re.Pattern[str] | None = None) -> Quantities:
     """The pod's effective request of CPU, memory and GPU resources, and of the one place for a pod it takes.
 
-    What a claim stands in for (KEP-5004) is the claim's; what can't be read does not count.
+    A resize on its way counts as in `PodRequests` with `UseStatusResources` since Kubernetes 1.33. What a claim
+    stands in for (KEP-5004) is the claim's; what can't be read does not count.
     """
     bridge = status.extended_resource_claim_status
     by_claim = {mapping.resource_name for mapping in bridge.request_mappings} if bridge else ()
+    overhead = parse_readable(spec.overhead)
     requests = effective_requests(
-        ((kind, _asked(resources)) for kind, resources in _containers(spec)),
-        overhead=parse_readable(spec.overhead),
-        pod_level=_asked(spec.resources),
+        _containers(spec, status), overhead=overhead, pod_level=_pod_level(spec, status, overhead)
     )
     return _shared(
         tuple(
@@ -41,11 +49,42 @@ def is_counted(resource: str, also: re.Pattern[str] | None = None) -> bool:
     return resource in ("cpu", "memory", "pods") or gpu_resource_kind(resource, also) is not None
 
 
-def _containers(spec: PodSpec) -> Iterator[tuple[ContainerKind, Resources]]:
+def _containers(spec: PodSpec, status: PodStatus) -> Iterator[tuple[ContainerKind, Quantities]]:
+    statuses = {each.name: each for each in (*status.container_statuses, *status.init_container_statuses)}
+    feasible = _can_resize(status)
+
+    def asked(container: Container) -> Quantities:
+        known = statuses.get(container.name, _NO_STATUS)
+        granted = known.allocated_resources, known.resources.requests
+        if all(not each or each == container.resources.requests for each in granted):
+            return _asked(container.resources)  # as of nearly every container
+        return requests_during_resize(
+            _asked(container.resources), map(parse_readable, granted), feasible=feasible
+        )
+
     for container in spec.init_containers:
-        yield "sidecar" if container.restart_policy == "Always" else "init", container.resources
+        yield "sidecar" if container.restart_policy == "Always" else "init", asked(container)
     for container in spec.containers:
-        yield "regular", container.resources
+        yield "regular", asked(container)
+
+
+def _pod_level(spec: PodSpec, status: PodStatus, overhead: Quantities) -> Quantities:
+    """What the pod asks for as a whole; its status counts overhead in, which comes on top later (KEP-5419)."""
+    wanted = _asked(spec.resources)
+    if not wanted:
+        return NOTHING
+    granted = [
+        {name: max(_ZERO, quantity - overhead.get(name, _ZERO)) for name, quantity in each.items()}
+        for each in map(parse_readable, (status.allocated_resources, status.resources.requests))
+    ]
+    return requests_during_resize(wanted, granted, feasible=_can_resize(status))
+
+
+def _can_resize(status: PodStatus) -> bool:
+    """Whether the node could ever give the pod what it wants, as far as the kubelet says."""
+    return not any(
+        each.type == "PodResizePending" and each.reason == "Infeasible" for each in status.conditions
+    )
 
 
 def _asked(resources: Resources) -> Quantities:

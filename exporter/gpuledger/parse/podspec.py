@@ -242,9 +242,11 @@ class ResourceStatus(_Part, frozen=True):
 
 
 class ContainerStatus(_Part, frozen=True):
-    """What the kubelet says of a container."""
+    """What the kubelet says of a container: what it allows it and what it gives it differ in a resize."""
 
     name: str = ""
+    allocated_resources: dict[str, Number] = {}
+    resources: Resources = Resources()
     allocated_resources_status: list[ResourceStatus] = []
 
 
@@ -269,12 +271,14 @@ class ExtendedResourceClaimStatus(_Part, frozen=True):
 
 
 class PodStatus(_Part, frozen=True):
-    """`status` of a pod."""
+    """`status` of a pod; its resources are those of `spec.resources`, with overhead (KEP-5419)."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
     conditions: list[Condition] = []
+    allocated_resources: dict[str, Number] = {}
+    resources: Resources = Resources()
     container_statuses: list[ContainerStatus] = []
     init_container_statuses: list[ContainerStatus] = []
     ephemeral_container_statuses: list[ContainerStatus] = []
