@@ -3,9 +3,10 @@
 
 `python rules/generate.py` writes; with --check it only compares, and fails where a file differs.
 
-Filled in: XID codes of a tier, where a matcher's line ends in `# tier: NAME` (from the XID catalogue); the
-`runbook_url` of each alert; the tables of codes in runbooks. Written: deploy/prometheus/rules/ (for those
-without the operator), docs/xids.md, docs/runbooks/README.md.
+Filled in: XID codes of a tier, where a line ends in `# tier: NAME` (from the XID catalogue); settings, where it
+ends in `# setting: NAME` (from rules/settings.toml); the `runbook_url` of each alert; the tables of codes in
+runbooks and of settings in rules/README.md. Written: deploy/prometheus/rules/ (for those without the operator),
+docs/xids.md, docs/runbooks/README.md.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,31 +47,68 @@ it costs, how to find the cause, and what to do. What stands in capitals (`NODE`
 
 def render_outputs() -> dict[Path, str]:
     """Every file that this program keeps, with the text that it should have."""
-    catalogue = read_xids()
-    rules = {path: fill_rules(path.read_text(), catalogue) for path in sorted(RULES.rglob("*.yaml"))}
+    catalogue, settings = read_xids(), read_settings()
+    values = {f"setting: {name}": str(setting["value"]) for name, setting in settings.items()}
+    values |= tier_codes(catalogue)
+    rules = {path: fill_rules(path.read_text(), values) for path in sorted(RULES.rglob("*.yaml"))}
     runbooks = {path: fill_tables(path.read_text(), catalogue) for path in sorted(RUNBOOKS.glob("Gpu*.md"))}
     plain = {PLAIN / path.relative_to(RULES): render_plain(path, text) for path, text in rules.items()}
     pages = {ROOT / "docs" / "xids.md": render_page(catalogue), RUNBOOKS / "README.md": render_index(rules)}
-    return {**rules, **runbooks, **plain, **pages}
+    guide = {RULES / "README.md": fill_settings((RULES / "README.md").read_text(), settings)}
+    return {**rules, **runbooks, **plain, **pages, **guide}
 
 
-def fill_rules(text: str, catalogue: XidCatalogue) -> str:
-    """The text of a rule file with each alert's runbook, and the codes of the tiers that it names."""
+def read_settings() -> dict[str, dict[str, Any]]:
+    """What differs from cluster to cluster, by name: its value, and what it means."""
+    return tomllib.loads((RULES / "settings.toml").read_text())
+
+
+def tier_codes(catalogue: XidCatalogue) -> dict[str, str]:
+    """A regular expression for the codes of each tier, and for those of all others, by the marker for it."""
+    codes = {f"tier: {tier}": [str(xid.code) for xid in catalogue.of_tier(tier)] for tier in catalogue.tiers}
+    others = {
+        f"tier: all but {tier}": [str(code) for code, xid in catalogue.xids.items() if xid.tier.name != tier]
+        for tier in catalogue.tiers
+    }
+    return {marker: "|".join(found) for marker, found in {**codes, **others}.items()}
+
+
+MARKED = re.compile(
+    r'((?<=")[^"\n]*(?=")|[\d.]+)([^"\d\n]*"?[^"\d\n]*  # ((?:tier|setting): [\w -]+))$', re.MULTILINE
+)
+"""The last string or number before a marker, and the marker."""
+
+
+def fill_markers(text: str, values: Mapping[str, str]) -> str:
+    """The text of rules with the value of each marker, `setting: NAME` or `tier: NAME`, where it stands.
+
+    A value may be anything that replaces the text, such as the expression of a template. Raises KeyError for a
+    marker without one.
+    """
+    return MARKED.sub(lambda found: values[found[3]] + found[2], text)
+
+
+def fill_rules(text: str, values: Mapping[str, str]) -> str:
+    """The text of a rule file with each alert's runbook, and the value of each marker."""
     alert = ""
     lines = []
     for line in text.splitlines(keepends=True):
         if named := re.search(r"- alert: (\w+)", line):
             alert = named[1]
-        filled = re.sub(r"runbook_url:.*", f"runbook_url: {RUNBOOK_BASE}{alert}.md", line)
-        if tier := re.search(r"# tier: (all but )?(\w+)", line):
-            filled = re.sub(r'(xid[=!]~)"[^"]*"', rf'\1"{_codes(tier[2], catalogue, bool(tier[1]))}"', filled)
-        lines.append(filled)
-    return "".join(lines)
+        lines.append(re.sub(r"runbook_url:.*", f"runbook_url: {RUNBOOK_BASE}{alert}.md", line))
+    return fill_markers("".join(lines), values)
 
 
-def _codes(tier: str, catalogue: XidCatalogue, others: bool) -> str:  # noqa: FBT001 - private, called once
-    """A regular expression for a tier's codes, or for those of all other tiers."""
-    return "|".join(str(xid.code) for xid in catalogue.xids.values() if (xid.tier.name == tier) != others)
+def fill_settings(text: str, settings: Mapping[str, Mapping[str, Any]]) -> str:
+    """rules/README.md with the table of settings between `<!-- settings -->` and `<!-- end -->`."""
+    rows = "".join(
+        f"| `{name}` | `{str(setting['value']).replace('|', chr(92) + '|')}` | {setting['meaning']} |\n"
+        for name, setting in settings.items()
+    )
+    table = f"\n| setting | value | meaning |\n|---|---|---|\n{rows}\n"
+    return re.sub(
+        r"(<!-- settings -->\n).*?(?=<!-- end -->)", lambda found: found[1] + table, text, flags=re.DOTALL
+    )
 
 
 def fill_tables(text: str, catalogue: XidCatalogue) -> str:
