@@ -80,6 +80,13 @@ tools: .venv/.stamp ## Fetch the Prometheus releases that the tests run.
 	@tests/tools/prerequisites.sh gcc strace chromium
 	@$(BIN)/python tests/tools/fetch.py
 
+.PHONY: release
+release: .venv/.stamp ## Build wheel, sdist, chart, bill of materials and checksums of this commit into dist/release.
+	@test -z "$$(git status --porcelain)" || { echo "release: commit first; a release is what a commit makes"; exit 1; }
+	@rm -rf dist/release
+	@$(BIN)/python release/build.py dist/release
+	@cat dist/release/SHA256SUMS
+
 .PHONY: clean
 clean: ## Remove everything that make has made.
 	rm -rf .venv .cache dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
