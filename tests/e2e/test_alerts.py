@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fakes import clusterview
 from fakes.nvml import presets
 from fakes.nvml.scenario import Scenario
 from fakes.tenants import NODE, bare, stateful_set
 from fakes.world import MIB, World
 from tools.alertmanager import Alertmanager, Inbox, write_config
-from tools.daemon import until
+from tools.daemon import Daemon, until
 from tools.node import Node
 from tools.prometheus import VERSIONS, Prometheus
 from tools.rulefiles import PLAIN, ROOT, RUNBOOKS
@@ -29,6 +31,8 @@ pytestmark = pytest.mark.e2e
 EXAMPLE = ROOT / "deploy" / "alertmanager" / "alertmanager.yaml"
 
 QUIET_NODE = "gpu-node-2"
+
+PRIVILEGED = {"securityContext": {"privileged": True}}
 
 FASTER = 240
 """Rules run so much faster: an hour is 15 seconds."""
@@ -69,13 +73,21 @@ def stage(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         world = stack.enter_context(World(folder, presets.node(4)))
         quiet_world = stack.enter_context(World(quiet_folder, Scenario(gpus=[presets.h100(4)])))
         _populate(world)
-        _, flags = world.serve_api()
+        api, flags = world.serve_api()
+        api.add(clusterview.node(NODE, 4))
+        api.add(clusterview.pod("debug-shell", node=NODE, namespace="team-b", container=PRIVILEGED))
         node = stack.enter_context(Node(world, *flags))
         quiet = stack.enter_context(Node(quiet_world, f"--node-name={QUIET_NODE}"))
         alertmanager = stack.enter_context(Alertmanager(folder, write_config(EXAMPLE, inbox, folder)))
+        command = [sys.executable, "-m", "gpuledger", "cluster", "--web.listen-address=127.0.0.1:0", flags[1]]
+        cluster = stack.enter_context(Daemon(command, folder / "cluster.log"))
+        nodes = {"busy": node, "quiet": quiet}
         prometheus = Prometheus(
             folder,
-            {name: each.url.removeprefix("http://") for name, each in (("busy", node), ("quiet", quiet))},
+            {
+                **{name: each.url.removeprefix("http://") for name, each in nodes.items()},
+                "cluster": cluster.address(),
+            },
             version=request.param,
             interval="500ms",
             rules=rules,
@@ -155,6 +167,16 @@ def test_an_idle_gpu_reaches_its_owner_in_words(stage: Stage) -> None:
     assert "Pod: notebook-0\nWorkload: StatefulSet notebook\n" in told
     assert f"Runbook: {alert['annotations']['runbook_url']}\n" in told
     assert [] == [a for a in stage.inbox.alerts["team-a"] if a["labels"]["namespace"] != "team-a"]
+
+
+def test_a_critical_finding_of_the_audit_reaches_security_and_names_the_pod(stage: Stage) -> None:
+    finding = {"namespace": "team-b", "workload": "debug-shell", "check": "gpu-privileged"}
+
+    alert = stage.inbox.wait_for("security", "GpuAuditFindingCritical", **finding)
+
+    assert ("Pod", "critical") == (alert["labels"]["workload_kind"], alert["labels"]["severity"])
+    assert alert["annotations"]["pods"] == "team-b/debug-shell"
+    assert has_a_runbook(alert)
 
 
 def test_a_killed_exporter_reaches_the_platform(stage: Stage) -> None:
