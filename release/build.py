@@ -67,7 +67,7 @@ def build_chart(out: Path, epoch: int) -> None:
 
 
 def build_sbom(path: Path, version: str) -> None:
-    """Write the bill of materials, with what cyclonedx-py can't know: our version, and what we need directly."""
+    """Write the bill of materials; our version and direct dependencies, which the lock lacks, are filled in."""
     text = _run(
         *(sys.executable, "-W", "ignore::UserWarning", "-m", "cyclonedx_py", "requirements"),
         *("--pyproject", str(ROOT / "pyproject.toml"), "--output-reproducible", str(LOCK)),
