@@ -68,12 +68,15 @@ screenshots: .venv/.stamp ## Take the pictures of the pages anew.
 	@tests/tools/prerequisites.sh chromium
 	PYTHONPATH=tests $(BIN)/python tests/browser/screenshots.py docs/images
 
+COMPILE := uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
+  --no-emit-index-url --no-emit-find-links
+
 .PHONY: lock
 lock: .venv/.stamp ## Resolve the dependencies anew and lock them with hashes (needs uv).
-	uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
-	  --no-emit-index-url --no-emit-find-links -o requirements/runtime.txt
-	uv pip compile -q pyproject.toml --group dev -c requirements/runtime.txt --universal --python-version 3.11 \
-	  --generate-hashes --no-header --no-emit-index-url --no-emit-find-links -o requirements/dev.txt
+	$(COMPILE) pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(COMPILE) --group build -c requirements/dev.txt -o requirements/build.txt
+	$(BIN)/python requirements/image.py | $(COMPILE) - -c requirements/runtime.txt -o requirements/image.txt
 
 .PHONY: tools
 tools: .venv/.stamp ## Fetch the Prometheus releases that the tests run.

@@ -1,0 +1,16 @@
+# ruff: noqa: INP001 - a program beside its data, no package
+"""Prints what the image needs: the dependencies but for the Kubernetes client.
+
+That reads kubeconfig files, which a pod has none of: 97 MB and most of the packages that scanners complain about.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
+
+for dependency in tomllib.loads(PROJECT.read_text())["project"]["dependencies"]:
+    if not dependency.startswith("kubernetes"):
+        print(dependency)  # noqa: T201 - what it is for
