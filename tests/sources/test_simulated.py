@@ -4,80 +4,40 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuledger.app.node.bookkeeper import Bookkeeper, Findings
+from fakes.simulated import PODS, Clock, WatchedNode, node_of, pids, pods_of
 from gpuledger.core.errors import SourceError
-from gpuledger.core.meter import Moment
-from gpuledger.core.model import NvmlReading, Owner, Pod, Workload
-from gpuledger.core.snapshot import ContainerUse, NodeSnapshot, UnattributedUse
-from gpuledger.parse.kubeobjects import parse_pod
+from gpuledger.core.model import Owner, Workload
 from gpuledger.sources.kubehttp import ApiError
-from gpuledger.sources.simulated import SimulatedCluster, SimulatedNode
+from gpuledger.sources.simulated import SimulatedCluster
 from gpuledger.sources.simulated.day import DAY_SECONDS, HOUR_SECONDS, hour_of, is_between, times_of
 from gpuledger.sources.simulated.population import LINGER_SECONDS
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpuledger.core.model import Pod
+    from gpuledger.core.snapshot import ContainerUse, NodeSnapshot, UnattributedUse
+
 START = 1_767_225_600.0
-PODS = "/api/v1/pods"
-
-
-@dataclass
-class Clock:
-    now: float = START
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def pids(reading: NvmlReading) -> set[int]:
-    return {process.pid for gpu in reading.gpus for process in gpu.processes or ()}
-
-
-def node_of(cluster: SimulatedCluster, name: str) -> SimulatedNode:
-    (node,) = (node for node in cluster.nodes if node.machine.name == name)
-    return node
-
-
-def pods_of(cluster: SimulatedCluster, name: str, now: float) -> list[Pod]:
-    objects = cluster.api.objects(PODS, {"fieldSelector": f"spec.nodeName={name}"}, now)
-    return [parse_pod(json.dumps(each).encode()) for each in objects]
-
-
-@dataclass
-class Watched:
-    """A simulated node with the books that are kept of it."""
-
-    name: str
-    clock: Clock = field(default_factory=Clock)
-
-    def __post_init__(self) -> None:
-        self.cluster = SimulatedCluster(1, self.clock)
-        self.node = node_of(self.cluster, self.name)
-        self.books = Bookkeeper(self.name, retention=120.0, process_metrics=True, idle_window=60.0)
-
-    def cycle(self, second: int) -> NodeSnapshot:
-        since, self.clock.now = self.clock.now, START + second
-        reading = self.node.nvml()
-        found = Findings(
-            nvml=reading,
-            facts=self.node.processes(pids(reading), listed_at=0.0),
-            pods={pod.uid: pod for pod in pods_of(self.cluster, self.name, self.clock.now)},
-            api_is_current=True,
-            allocations=self.node.allocations().allocations,
-            xids=tuple(self.node.xids(since, self.clock.now)),
-        )
-        return self.books.book(found, Moment(float(second), self.clock.now))
 
 
 @pytest.fixture(scope="module")
 def days() -> dict[str, list[NodeSnapshot]]:
     """A day of each node, second by second."""
     names = ("gpu-h100-1", "gpu-a100-1", "gpu-l4-1", "gpu-dra-1")
-    watched = {name: Watched(name) for name in names}
-    return {name: [each.cycle(second) for second in range(int(DAY_SECONDS))] for name, each in watched.items()}
+    return {name: list(day_of(name)) for name in names}
+
+
+def day_of(name: str) -> Iterator[NodeSnapshot]:
+    clock = Clock(START)
+    watched = WatchedNode(SimulatedCluster(1, clock), name, clock, idle_window=60.0)
+    for second in range(int(DAY_SECONDS)):
+        clock.now = START + second
+        yield watched.cycle()
 
 
 def uses_of(snapshots: list[NodeSnapshot], pod: str) -> list[ContainerUse]:
@@ -112,7 +72,7 @@ def test_an_hour_comes_once_a_day() -> None:
 
 @pytest.mark.parametrize("second", [0, 41, 60, 151, 1000.5])
 def test_two_clusters_agree_however_often_each_is_asked(second: float) -> None:
-    clock = Clock()
+    clock = Clock(START)
     watched, asked_once = SimulatedCluster(7, clock), SimulatedCluster(7, clock)
     for earlier in range(int(second)):
         clock.now = START + earlier
@@ -128,8 +88,40 @@ def test_two_clusters_agree_however_often_each_is_asked(second: float) -> None:
     assert watched.api.objects(PODS, {}, clock.now) == asked_once.api.objects(PODS, {}, clock.now)
 
 
+@pytest.mark.parametrize("second", [0, 30, 50, 151, 270])
+def test_a_day_that_takes_longer_tells_the_same_story(second: float) -> None:
+    def story(day: float, now: float) -> list[Any]:
+        clock = Clock(START)
+        cluster = SimulatedCluster(1, clock, day=day)
+        clock.now = now
+        node = node_of(cluster, "gpu-h100-1")
+        pods = {pod.name: (pod.phase, pod.ready) for pod in pods_of(cluster, "gpu-h100-1", now)}
+        xids = [(event.gpu_uuid, event.xid) for event in node.xids(START, now)]
+        states = [gpu.values["gpu_throttled"] for gpu in node.nvml().gpus]
+        return [cluster.hour(), pods, xids, states]
+
+    assert story(DAY_SECONDS, START + second) == story(10 * DAY_SECONDS, START + 10 * second)
+
+
+def test_a_cluster_without_faults_lacks_what_somebody_should_be_told_of() -> None:
+    clock = Clock(START)
+    cluster = SimulatedCluster(1, clock, faults=False)
+    clock.now = START + DAY_SECONDS
+
+    names = {
+        pod["metadata"]["labels"]["app.kubernetes.io/name"] for pod in cluster.api.objects(PODS, {}, clock.now)
+    }
+    assert names.isdisjoint({"miner", "debug-shell", "notebook-bob", "ablation-17", "moe-pretrain"})
+    assert {"llama-pretrain", "llm-server", "nightly-eval", "simulate"} <= names
+    for node in cluster.nodes:
+        reading = node.nvml()
+        assert [] == node.xids(START, clock.now)
+        assert 901 not in pids(reading)
+        assert {0.0} == {gpu.values["gpu_recovery_action"][()] for gpu in reading.gpus}
+
+
 def test_another_seed_gives_other_names_and_the_same_story() -> None:
-    one, other = (SimulatedCluster(seed, Clock()).api.objects(PODS, {}, START) for seed in (1, 2))
+    one, other = (SimulatedCluster(seed, Clock(START)).api.objects(PODS, {}, START) for seed in (1, 2))
 
     assert [pod["metadata"]["labels"] for pod in one] != [pod["metadata"]["labels"] for pod in other]
     assert {pod["metadata"]["uid"] for pod in one}.isdisjoint(pod["metadata"]["uid"] for pod in other)
@@ -139,8 +131,12 @@ def test_another_seed_gives_other_names_and_the_same_story() -> None:
 
 
 def test_a_clock_that_steps_back_takes_no_energy_back() -> None:
-    watched = Watched("gpu-l4-1")
-    before, after = watched.cycle(100), watched.cycle(40)
+    clock = Clock(START)
+    watched = WatchedNode(SimulatedCluster(1, clock), "gpu-l4-1", clock)
+    clock.now = START + 100
+    before = watched.cycle()
+    clock.now = START + 40
+    after = watched.cycle()
 
     for old, new in zip(before.gpus, after.gpus, strict=True):
         counter = "gpu_energy_joules_total"
@@ -148,21 +144,21 @@ def test_a_clock_that_steps_back_takes_no_energy_back() -> None:
 
 
 def test_a_process_that_is_gone_has_exited() -> None:
-    node = node_of(SimulatedCluster(1, Clock()), "gpu-h100-1")
+    node = node_of(SimulatedCluster(1, Clock(START)), "gpu-h100-1")
 
     assert "exited" == node.processes({4711}, listed_at=0.0)[4711].fault
 
 
 def test_a_node_without_a_driver_says_so() -> None:
     with pytest.raises(SourceError, match=r"libnvidia-ml\.so\.1"):
-        node_of(SimulatedCluster(1, Clock()), "gpu-t4-1").nvml()
+        node_of(SimulatedCluster(1, Clock(START)), "gpu-t4-1").nvml()
 
 
 # ---- nodes and cluster tell one story ----
 
 
 def test_there_are_some_forty_pods_in_six_namespaces() -> None:
-    pods = SimulatedCluster(1, Clock()).api.objects(PODS, {}, START)
+    pods = SimulatedCluster(1, Clock(START)).api.objects(PODS, {}, START)
 
     assert 38 <= len(pods) <= 45
     assert {"ml-training", "research", "inference", "batch", "sandbox", "gpu-operator"} == {
@@ -246,7 +242,7 @@ def test_a_job_comes_and_goes_on_a_mig_device_under_a_new_name_each_time(
 
 def test_a_container_that_crashes_is_the_same_pod_with_one_restart_more_each_time() -> None:
     def crashing(second: float) -> Pod:
-        pods = pods_of(SimulatedCluster(1, Clock()), "gpu-h100-1", START + second)
+        pods = pods_of(SimulatedCluster(1, Clock(START)), "gpu-h100-1", START + second)
         (pod,) = (pod for pod in pods if pod.name.startswith("ablation"))
         return pod
 
@@ -261,7 +257,7 @@ def test_a_container_that_crashes_is_the_same_pod_with_one_restart_more_each_tim
 
 
 def test_a_job_that_has_ended_lingers_and_holds_nothing() -> None:
-    clock = Clock()
+    clock = Clock(START)
     cluster = SimulatedCluster(1, clock)
     clock.now = START + 41
 
@@ -325,7 +321,7 @@ def test_a_watch_tells_what_has_changed_since_the_version_that_it_is_given() -> 
 
 
 def test_hanging_up_ends_a_watch() -> None:
-    connection = SimulatedCluster(1, Clock()).api.connect()
+    connection = SimulatedCluster(1, Clock(START)).api.connect()
     connection.hang_up()
 
     assert [] == lines(connection, PODS, START, 1)
@@ -333,5 +329,7 @@ def test_hanging_up_ends_a_watch() -> None:
 
 def test_what_is_not_served_is_not_found() -> None:
     with pytest.raises(ApiError, match="not found") as caught:
-        SimulatedCluster(1, Clock()).api.connect().get("/apis/resource.k8s.io/v1beta1/none", {}, seconds=1.0)
+        SimulatedCluster(1, Clock(START)).api.connect().get(
+            "/apis/resource.k8s.io/v1beta1/none", {}, seconds=1.0
+        )
     assert 404 == caught.value.status

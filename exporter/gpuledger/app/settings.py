@@ -213,3 +213,10 @@ class DemoSettings(CommonSettings):
         parse=positive_integer,
         metavar="N",
     )
+    faults: bool = option(
+        "faults",
+        "true",
+        "Whether things go wrong in the simulated cluster: true or false.",
+        parse=boolean,
+        metavar="BOOL",
+    )

@@ -32,19 +32,22 @@ IDLE_SECONDS = 60.0
 """After three hours of the simulation's day a GPU counts as idle."""
 
 WELCOME = """\
-A simulated cluster of five GPU nodes and some 40 pods is being watched; a day of it takes 8 minutes. Look at
+A simulated cluster of five GPU nodes and dozens of pods is being watched; a day of it takes 8 minutes. Look at
 
   {url}/                   where everything is
-  {url}/node/gpu-h100-1/   whole GPUs: training, notebooks left idle, a pod that crashes
+  {url}/node/gpu-h100-1/   whole GPUs
   {url}/node/gpu-a100-1/   GPUs divided by MIG
-  {url}/node/gpu-l4-1/     GPUs that pods share, and a process of the host
-  {url}/node/gpu-t4-1/     a node without a driver
+  {url}/node/gpu-l4-1/     GPUs that pods share
   {url}/cluster/           what there is, who waits for it, and who breaks the rules
   {url}/targets            all metrics, for Prometheus' http_sd_configs; --prometheus starts one
 
-A pod uses a GPU that it never asked for. After a minute another GPU gets too hot; after 100 seconds one
-reports a memory error, and is due for a reset.
-Ctrl-C ends it.
+{faults}Ctrl-C ends it.
+"""
+
+FAULTS = """\
+Things go wrong (--faults=false for a cluster where all is well). On gpu-h100-1 notebooks are left idle, a pod
+crashes, and a pod uses a GPU that it never asked for; after a minute a GPU gets too hot, after 100 seconds one
+reports a memory error, and is due for a reset. gpu-l4-1 runs a process of the host, gpu-t4-1 has no driver.
 """
 
 
@@ -65,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve the simulated cluster until SIGTERM or SIGINT."""
     settings = resolve(DemoSettings, arguments, os.environ)
     set_up_logging(settings.log_level, settings.log_format)
-    simulated = SimulatedCluster(settings.seed, time.time)
+    simulated = SimulatedCluster(settings.seed, time.time, faults=settings.faults)
     url = f"http://127.0.0.1:{settings.port}"
     with ExitStack() as stack:
         roles = {
@@ -75,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         roles["/cluster"] = stack.enter_context(_running_cluster(simulated.api))
         if not arguments.no_browser and _has_display():
             stack.enter_context(_browser(url))
-        sys.stderr.write(WELCOME.format(url=url))
+        sys.stderr.write(WELCOME.format(url=url, faults=FAULTS if settings.faults else ""))
         if arguments.prometheus:
             sys.stderr.write(stack.enter_context(running_prometheus(f"{url}/targets")))
         site = DemoSite(roles, simulated.hour)

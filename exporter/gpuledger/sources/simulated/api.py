@@ -46,14 +46,14 @@ class SimulatedApi:
         lives, identities = self._population.lives(now, node), self._population.identities
         collections: dict[str, Callable[[], Iterator[Object]]] = {
             "/api/v1/pods": lambda: (pod_object(life, identities) for life in lives),
-            "/api/v1/nodes": lambda: node_objects(identities),
+            "/api/v1/nodes": lambda: node_objects(self._population),
             "/api/v1/namespaces": lambda: namespace_objects(identities),
             "/api/v1/resourcequotas": lambda: quota_objects(identities, lives),
             "/api/v1/events": lambda: (
                 event for life in lives for event in warnings_about(life, identities, now)
             ),
             "/apis/resource.k8s.io/v1/resourceslices": lambda: slice_objects(identities),
-            "/apis/resource.k8s.io/v1/resourceclaims": lambda: claim_objects(identities),
+            "/apis/resource.k8s.io/v1/resourceclaims": lambda: claim_objects(self._population),
         }
         if path not in collections:
             raise ApiError(f"GET {path}: not found", status=_NOT_FOUND)

@@ -35,12 +35,12 @@ def _training() -> list[Tenant]:
         Tenant(
             namespace="ml-training", name="ablation-17", container="trainer", kind="Job", node=_H100,
             asks={_GPU: 1}, places=_whole(5), memory_gib=38.0, load=busy(0.7),
-            rhythm=Rhythm(45, 20, crashes=True),
+            rhythm=Rhythm(45, 20, crashes=True), trouble=True,
         ),
         *(
             Tenant(
                 namespace="ml-training", name="moe-pretrain", container="pytorch", kind="PyTorchJob",
-                role="worker", ordinal=number, asks={_GPU: 8}, waits=_FULL.format(_GPU),
+                role="worker", ordinal=number, asks={_GPU: 8}, waits=_FULL.format(_GPU), trouble=True,
             )
             for number in range(2)
         ),
@@ -58,10 +58,10 @@ def _research() -> list[Tenant]:
 
     latest = {"image": "quay.io/jupyter/pytorch-notebook:latest"}
     return [
-        notebook("alice", _H100, _GPU, Place(6), 24.0, load=at_work(0.8)),
-        notebook("bob", _H100, _GPU, Place(7), 9.0, load=idle),
+        notebook("alice", _H100, _GPU, Place(6), 24.0, load=at_work(0.8), trouble=True),
+        notebook("bob", _H100, _GPU, Place(7), 9.0, load=idle, trouble=True),
         notebook("carol", _A100, _SMALL, Place(3, 0), 4.0, load=at_work(0.5)),
-        notebook("dave", _A100, _SMALL, Place(3, 1), 2.5, load=idle),
+        notebook("dave", _A100, _SMALL, Place(3, 1), 2.5, load=idle, trouble=True),
         notebook("erin", _A100, _MEDIUM, Place(2, 1), 11.0, load=at_work(0.6), container_spec=latest),
         Tenant(
             namespace="research", name="diffusion", container="train", kind="StatefulSet", node=_A100,
@@ -69,7 +69,7 @@ def _research() -> list[Tenant]:
         ),
         Tenant(
             namespace="research", name="notebook-frank", container="jupyter", kind="StatefulSet",
-            asks={_GPU: 1},
+            asks={_GPU: 1}, trouble=True,
             waits="0/5 nodes are available: 5 node(s) didn't match Pod's node affinity/selector.",
         ),
     ]  # fmt: skip
@@ -130,6 +130,7 @@ def _batch() -> list[Tenant]:
         ),
         Tenant(
             namespace="batch", name="screening", container="dock", kind="Job", claim="screening-gpus",
+            trouble=True,
             waits="0/5 nodes are available: 5 cannot allocate all claims. preemption: not helpful.",
         ),
     ]  # fmt: skip
@@ -142,27 +143,27 @@ def _sandbox() -> list[Tenant]:
         Tenant(
             namespace="sandbox", name="miner", container="xmr", kind="Pod", node=_H100, places=_whole(7),
             memory_gib=3.0, load=busy(0.7), process="kworker/u8:3", image="docker.io/library/alpine",
-            rhythm=Rhythm(150, 90), container_spec={"env": sees_all},
+            rhythm=Rhythm(150, 90), container_spec={"env": sees_all}, trouble=True,
         ),
         Tenant(
             namespace="sandbox", name="debug-shell", container="shell", kind="Pod", node=_A100,
             container_spec={"securityContext": {"privileged": True}, "env": sees_all, "resources": {}},
-            pod_spec={"hostPID": True, "volumes": [{"name": "root", "hostPath": {"path": "/"}}]},
+            pod_spec={"hostPID": True, "volumes": [{"name": "root", "hostPath": {"path": "/"}}]}, trouble=True,
         ),
         Tenant(
             namespace="sandbox", name="profiler", container="nsight", node=_L4, asks={_SHARED: 1},
             places=(Place(3, 0),), memory_gib=2.0, load=at_work(0.4),
-            container_spec={"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}},
+            container_spec={"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}, trouble=True,
         ),
         Tenant(
             namespace="sandbox", name="hackathon", container="app", node=_L4, asks={_SHARED: 1},
             places=(Place(3, 1),), memory_gib=1.5, load=at_work(0.3, 18, 23),
-            container_spec={"securityContext": {"runAsUser": 0}},
+            container_spec={"securityContext": {"runAsUser": 0}}, trouble=True,
         ),
         Tenant(
             namespace="sandbox", name="course", container="jupyter", kind="StatefulSet", node=_DRA,
             claim="course-gpu", places=_whole(2), memory_gib=6.0, load=at_work(0.5, 13, 16),
-            container_spec={"securityContext": {}},
+            container_spec={"securityContext": {}}, trouble=True,
         ),
     ]  # fmt: skip
 
@@ -183,12 +184,12 @@ def _stack() -> list[Tenant]:
     driver = Tenant(
         namespace="gpu-operator", name="nvidia-driver", container="driver", kind="DaemonSet", node=_T4,
         image="nvcr.io/nvidia/driver:580.65.06-ubuntu24.04", container_spec=privileged,
-        rhythm=Rhythm(50, 15, crashes=True),
+        rhythm=Rhythm(50, 15, crashes=True), trouble=True,
     )  # fmt: skip
     return [*plugins, driver]
 
 
 TENANTS = (*_training(), *_research(), *_inference(), *_batch(), *_sandbox(), *_stack())
 NAMESPACES = tuple(dict.fromkeys(tenant.namespace for tenant in TENANTS))
-QUOTAS = {"ml-training": {_GPU: 24}, "research": {_GPU: 4, _SMALL: 3}, "inference": {_SHARED: 8}}
+QUOTAS = {"ml-training": {_GPU: 24}, "research": {_GPU: 4, _SMALL: 3}, "inference": {_SHARED: 12}}
 """GPUs that a namespace may ask for at most."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from gpuledger.sources.simulated.cast import NAMESPACES, QUOTAS, TENANTS
+from gpuledger.sources.simulated.cast import NAMESPACES, QUOTAS
 from gpuledger.sources.simulated.hardware import MACHINES, Machine
 from gpuledger.sources.simulated.identity import Identities
 from gpuledger.sources.simulated.podobjects import Object
-from gpuledger.sources.simulated.population import Life
+from gpuledger.sources.simulated.population import Life, Population
 
 DRIVER = "gpu.nvidia.com"
 """NVIDIA's DRA driver for GPUs, and the class of its devices."""
 _HOST = {"cpu": "128", "memory": "1Ti", "pods": "110"}
 
 
-def node_objects(identities: Identities) -> Iterator[Object]:
+def node_objects(population: Population) -> Iterator[Object]:
     """The nodes; the one without driver is cordoned, and its device plugin offers nothing."""
-    for machine in MACHINES:
+    for machine in population.machines:
         offers = {name: str(count) for name, count in _offers(machine).items()}
         usable = offers if machine.driver else dict.fromkeys(offers, "0")
         labels = {
@@ -33,7 +33,7 @@ def node_objects(identities: Identities) -> Iterator[Object]:
             "kind": "Node",
             "metadata": {
                 "name": machine.name,
-                "uid": identities.uuid("node", machine.name),
+                "uid": population.identities.uuid("node", machine.name),
                 "labels": labels,
             },
             "spec": {} if machine.driver else {"unschedulable": True},
@@ -101,9 +101,9 @@ def slice_objects(identities: Identities) -> Iterator[Object]:
             }
 
 
-def claim_objects(identities: Identities) -> Iterator[Object]:
+def claim_objects(population: Population) -> Iterator[Object]:
     """The claims of tenants, each once though pods share it; that of one who waits is not allocated."""
-    for tenant in {tenant.claim: tenant for tenant in TENANTS if tenant.claim}.values():
+    for tenant in {tenant.claim: tenant for _, tenant in population.tenants if tenant.claim}.values():
         count = 1 if tenant.node else 2
         request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "count": count}}
         devices = [
@@ -116,7 +116,7 @@ def claim_objects(identities: Identities) -> Iterator[Object]:
             "metadata": {
                 "name": tenant.claim,
                 "namespace": tenant.namespace,
-                "uid": identities.uuid("claim", tenant.namespace, tenant.claim),
+                "uid": population.identities.uuid("claim", tenant.namespace, tenant.claim),
             },
             "spec": {"devices": {"requests": [request]}},
             "status": {"allocation": {"devices": {"results": devices}}} if devices else {},

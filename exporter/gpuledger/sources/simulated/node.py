@@ -28,7 +28,8 @@ _HOST = {
     _MANAGER_PID: ("nv-hostengine", "nvidia-dcgm.service"),
     _OLLAMA_PID: ("ollama", "ollama.service"),
 }
-_HOST_PROCESSES = {("gpu-h100-1", 0): (_MANAGER_PID, 0.3), ("gpu-l4-1", 3): (_OLLAMA_PID, 5.2)}
+_WELCOME = {("gpu-h100-1", 0): (_MANAGER_PID, 0.3)}
+_UNWELCOME = {("gpu-l4-1", 3): (_OLLAMA_PID, 5.2)}
 """Processes of the host itself by machine and GPU, with their memory in GiB."""
 
 
@@ -40,7 +41,7 @@ class SimulatedNode:
         self._population = population
         self._clock = clock
         self._joules = [0.0] * machine.gpus
-        self._metered_seconds = 0
+        self._metered_age = 0
 
     def nvml(self) -> NvmlReading:
         """What NVML would say now. Raises SourceError where there is no driver."""
@@ -77,15 +78,15 @@ class SimulatedNode:
 
     def xids(self, since: float, until: float) -> list[XidEvent]:
         """Driver errors after `since`, up to `until`, in Unix seconds."""
-        name, start = self.machine.name, self._population.start
+        name, population = self.machine.name, self._population
         events = [
             XidEvent(self._uuid(tenant.places[0].gpu), CRASH_XID, time)
-            for tenant, time in self._population.crashes(since, until)
+            for tenant, time in population.crashes(since, until)
             if tenant.node == name and tenant.places
         ]
-        if name == MEMORY_FAULT.machine:
-            ages = MEMORY_FAULT.ages(since - start, until - start)
-            events += [XidEvent(self._uuid(MEMORY_FAULT.gpu), MEMORY_FAULT.xid, start + age) for age in ages]
+        if population.faults and name == MEMORY_FAULT.machine:
+            gpu, ages = self._uuid(MEMORY_FAULT.gpu), MEMORY_FAULT.ages(*map(population.age, (since, until)))
+            events += [XidEvent(gpu, MEMORY_FAULT.xid, population.time(age)) for age in ages]
         return sorted(events, key=lambda event: event.time)
 
     def _lives(self, now: float) -> list[Life]:
@@ -110,9 +111,9 @@ class SimulatedNode:
         return ProcessFacts(pid, 1, self._population.start, name, Cgroup("host", unit=unit))
 
     def _board(self, index: int, lives: list[Life], now: float) -> Board:
-        age = now - self._population.start
-        machine, identities = self.machine, self._population.identities
-        hot = is_hot(machine.name, index, age)
+        population = self._population
+        age, machine, identities = population.age(now), self.machine, population.identities
+        hot = population.faults and is_hot(machine.name, index, age)
         return Board(
             model=machine.model,
             gpu=Gpu(index, self._uuid(index), minor=index),
@@ -123,7 +124,7 @@ class SimulatedNode:
             },
             joules=self._joules[index],
             hot=hot,
-            memory_faults=memory_faults(machine.name, index, age),
+            memory_faults=memory_faults(machine.name, index, age) if population.faults else 0,
         )
 
     def _occupants(self, index: int, lives: list[Life], age: float, *, speed: float) -> list[Occupant]:
@@ -142,19 +143,21 @@ class SimulatedNode:
                 for place in tenant.places
                 if life.run and place.gpu == index
             ]
-        if host := _HOST_PROCESSES.get((self.machine.name, index)):
+        hosts = _WELCOME | _UNWELCOME if self._population.faults else _WELCOME
+        if host := hosts.get((self.machine.name, index)):
             found.append(Occupant(host[0], int(host[1] * GIB), 0.0, MigUuid("")))
         total = max(1.0, sum(each.load for each in found))
         return [Occupant(each.pid, each.memory, each.load / total, each.mig_uuid) for each in found]
 
     def _meter_energy(self, now: float) -> None:
-        """Count the energy of each whole second since the start, whenever it is asked for."""
-        start = self._population.start
-        for second in range(self._metered_seconds, int(now - start)):
-            lives = self._lives(start + second)
+        """Count the energy of each whole second of age, whenever it is asked for."""
+        population = self._population
+        for age in range(self._metered_age, int(population.age(now))):
+            then = population.time(age)
+            lives = self._lives(then)
             for index in range(self.machine.gpus):
-                self._joules[index] += self._board(index, lives, start + second).watts
-            self._metered_seconds = second + 1
+                self._joules[index] += self._board(index, lives, then).watts * population.pace
+            self._metered_age = age + 1
 
 
 def _resource(life: Life) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuledger.core.model import ContainerId, PodUid
 from gpuledger.sources.simulated.cast import TENANTS
+from gpuledger.sources.simulated.hardware import MACHINES, Machine
 from gpuledger.sources.simulated.identity import Identities
 from gpuledger.sources.simulated.tenants import Tenant
 
@@ -51,38 +52,60 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Everybody, by the time alone; `start` is when the simulation began, in Unix seconds."""
+    """Everybody, by the time alone; `start` is when the simulation began, in Unix seconds.
+
+    Its stories are told in ages: seconds since then where a day takes DAY_SECONDS. Such a second takes `pace`
+    of the clock's.
+    """
 
     identities: Identities
     start: float
+    pace: float = 1.0
+    faults: bool = True
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """The machines; without faults each has a driver."""
+        return tuple(replace(machine, driver=machine.driver or not self.faults) for machine in MACHINES)
+
+    @property
+    def tenants(self) -> list[tuple[int, Tenant]]:
+        """Who is there, each with a number that is always the same."""
+        return [pair for pair in enumerate(TENANTS) if self.faults or not pair[1].trouble]
+
+    def age(self, time: float) -> float:
+        """The age at a Unix time; not below 0, wherever the clock steps."""
+        return max(0.0, time - self.start) / self.pace
+
+    def time(self, age: float) -> float:
+        """The Unix time at an age."""
+        return self.start + age * self.pace
 
     def lives(self, now: float, node: str | None = None) -> list[Life]:
         """The pods that there are, or those of a node."""
         lives = (
-            self._life(number, tenant, now)
-            for number, tenant in enumerate(TENANTS)
-            if node in (None, tenant.node)
+            self._life(number, tenant, now) for number, tenant in self.tenants if node in (None, tenant.node)
         )
         return [life for life in lives if life is not None]
 
     def crashes(self, since: float, until: float) -> Iterator[tuple[Tenant, float]]:
         """When containers fail, after `since` and up to `until`."""
-        for tenant in TENANTS:
+        for _, tenant in self.tenants:
             rhythm = tenant.rhythm
             if rhythm is not None and rhythm.crashes:
-                first = int((since - self.start - rhythm.life) // rhythm.period) + 1
-                last = int((until - self.start - rhythm.life) // rhythm.period)
+                first = int((self.age(since) - rhythm.life) // rhythm.period) + 1
+                last = int((self.age(until) - rhythm.life) // rhythm.period)
                 for turn in range(max(first, 0), last + 1):
-                    yield tenant, self.start + turn * rhythm.period + rhythm.life
+                    yield tenant, self.time(turn * rhythm.period + rhythm.life)
 
     def _life(self, number: int, tenant: Tenant, now: float) -> Life | None:
         rhythm = tenant.rhythm
         if rhythm is None:
             return self._lasting(number, tenant)
-        age = max(0.0, now - self.start)
+        age = self.age(now)
         turn = int(age // rhythm.period)
-        began = self.start + turn * rhythm.period
-        ended = began + rhythm.life if age % rhythm.period >= rhythm.life else None
+        began = self.time(turn * rhythm.period)
+        ended = self.time(turn * rhythm.period + rhythm.life) if age % rhythm.period >= rhythm.life else None
         if rhythm.crashes:
             return self._crashing(number, tenant, turn, began, ended)
         if ended is not None and (tenant.kind == "Pod" or now - ended >= LINGER_SECONDS):
@@ -104,12 +127,13 @@ class Population:
     def _crashing(self, number: int, tenant: Tenant, turn: int, began: float, ended: float | None) -> Life:
         assert tenant.rhythm is not None  # noqa: S101 - for mypy: only those with a rhythm crash
         name, controller = self._named(tenant, 0, self.start)
-        before = began - tenant.rhythm.period
+        period, life = tenant.rhythm.period * self.pace, tenant.rhythm.life * self.pace
+        before = began - period
         runs = (
-            self._run(number, tenant, name, turn - 1, before, before + tenant.rhythm.life),
+            self._run(number, tenant, name, turn - 1, before, before + life),
             self._run(number, tenant, name, turn, began, ended),
         )
-        born = self.start - PAST_CRASHES * tenant.rhythm.period
+        born = self.start - PAST_CRASHES * period
         return Life(tenant, name, self._uid(tenant, name), born, controller, runs, restarts=PAST_CRASHES + turn)
 
     def _run(self, number: int, tenant: Tenant, pod: str, turn: int, began: float, ended: float | None) -> Run:

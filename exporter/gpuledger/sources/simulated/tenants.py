@@ -64,3 +64,5 @@ class Tenant:
     pod_spec: Spec = field(default_factory=lambda: NOTHING)
     container_spec: Spec = field(default_factory=lambda: NOTHING)
     """What differs from a well-behaved pod."""
+    trouble: bool = False
+    """Whether somebody should be told of it: it is not there in a cluster where all is well."""
