@@ -15,15 +15,19 @@ from http import HTTPStatus
 
 import h11
 
+from gpuledger.app.web.channel import Channel
+
 log = logging.getLogger(__name__)
 
 MAX_HEADER_BYTES = 16 * 1024
+BACKLOG = 1024
+"""Connections that the kernel holds until they are accepted; with few, a newcomer in a crowd waits a second."""
 MAX_CONNECTIONS = 128
 """Beyond this the connection that has been idle longest is closed: sleepers never lock a newcomer out."""
 IDLE_SECONDS = 150.0
 """How long a connection may wait for its next request; Prometheus keeps them open between scrapes."""
 HEADER_SECONDS = 10.0
-"""How long a request's head may take to come in, from its first byte."""
+"""How long a request's head may take to come in, from its first byte; and before that a TLS handshake."""
 SEND_SECONDS = 30.0
 """How long a reader may take over an answer."""
 
@@ -35,6 +39,8 @@ class Request:
     method: str
     path: str
     headers: Mapping[str, str]
+    peer: str = field(default="", compare=False)
+    """Address that it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +56,32 @@ class Response:
 Handler = Callable[[Request], Response]
 
 
-class Server:
-    """Serves a handler's answers; the handler runs on the event loop and must be quick."""
+class Guard:
+    """Who may connect, and who gets an answer: this one lets everybody in, unencrypted."""
 
-    def __init__(self, handler: Handler) -> None:
+    async def open(self, reader: StreamReader, writer: StreamWriter) -> Channel:
+        """The channel of a new connection. Raises OSError where there is to be none."""
+        return Channel(reader, writer)
+
+    def trusts(self, channel: Channel) -> bool:  # noqa: ARG002 - for guards that look at it
+        """Whether a request on a channel that was opened before may be looked at."""
+        return True
+
+    async def refusal(self, request: Request) -> Response | None:  # noqa: ARG002 - as above
+        """What is answered instead of the page; None where the page may be had."""
+        return None
+
+    def headers(self) -> Mapping[str, str]:
+        """What every answer carries, unless it has a header of that name itself."""
+        return {}
+
+
+class Server:
+    """Serves a handler's answers to those whom `guard` lets in; the handler runs on the loop: be quick."""
+
+    def __init__(self, handler: Handler, guard: Guard | None = None) -> None:
         self._handler = handler
+        self._guard = guard or Guard()
         self._open: dict[StreamWriter, asyncio.Task[None]] = {}
         """All connections, the oldest first."""
         self._idle: dict[StreamWriter, None] = {}
@@ -64,7 +91,12 @@ class Server:
     async def start(self, host: str, port: int) -> list[str]:
         """Listen; returns the addresses listened on. Raises OSError."""
         self._server = await asyncio.start_server(
-            self._connection, host or None, port, limit=MAX_HEADER_BYTES, reuse_address=True
+            self._connected,
+            host or None,
+            port,
+            limit=MAX_HEADER_BYTES,
+            reuse_address=True,
+            backlog=BACKLOG,
         )
         return [_address(listening) for listening in self._server.sockets]
 
@@ -84,21 +116,26 @@ class Server:
         if self._open:
             await asyncio.wait(self._open.values(), timeout=timeout)
 
-    async def _connection(self, reader: StreamReader, writer: StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine runs in a task
+    def _connected(self, reader: StreamReader, writer: StreamWriter) -> None:
         if len(self._open) >= MAX_CONNECTIONS:
             self._evict()
-        self._open[writer] = task
+        self._open[writer] = asyncio.get_running_loop().create_task(self._connection(reader, writer))
+        self._idle[writer] = None
+
+    async def _connection(self, reader: StreamReader, writer: StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
         try:
-            while await self._exchange(connection, reader, writer) and self._serving():
+            async with asyncio.timeout(HEADER_SECONDS):
+                channel = await self._guard.open(reader, writer)
+            while await self._exchange(connection, channel, writer) and self._serving():
                 connection.start_next_cycle()
                 await asyncio.sleep(0)  # others come in between the requests of a pipeline
-            await _part(reader, writer)
+            async with asyncio.timeout(SEND_SECONDS):
+                await channel.part()
         except (OSError, h11.ProtocolError):
             log.debug("connection ended early", exc_info=True)
         finally:
+            self._idle.pop(writer, None)
             self._open.pop(writer, None)
             writer.transport.abort()
 
@@ -112,39 +149,71 @@ class Server:
         del self._open[victim]
         victim.transport.abort()
 
-    async def _exchange(self, connection: h11.Connection, reader: StreamReader, writer: StreamWriter) -> bool:
+    async def _exchange(self, connection: h11.Connection, channel: Channel, writer: StreamWriter) -> bool:
         """One request and its answer; False when the connection is to end."""
         self._idle[writer] = None
         try:
-            request = await _receive(connection, reader)
+            request = await _receive(connection, channel, _peer(writer))
         except h11.RemoteProtocolError as error:
-            await _send(connection, writer, Response(error.error_status_hint, f"{error}\n".encode()))
+            await self._send(connection, channel, Response(error.error_status_hint, f"{error}\n".encode()))
             return False
         finally:
             self._idle.pop(writer, None)
-        if request is None:
+        if request is None or not self._guard.trusts(channel):
             return False
-        await _send(connection, writer, self._answer(request), bodiless=request.method == "HEAD")
+        answer = await self._answer(request)
+        await self._send(connection, channel, answer, bodiless=request.method == "HEAD")
         return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
-    def _answer(self, request: Request) -> Response:
-        if request.method not in ("GET", "HEAD"):
-            return Response(405, b"only GET and HEAD\n", headers={"Allow": "GET, HEAD"})
+    async def _answer(self, request: Request) -> Response:
         try:
+            refusal = await self._guard.refusal(request)
+            if refusal is not None:
+                return refusal
+            if request.method not in ("GET", "HEAD"):
+                return Response(405, b"only GET and HEAD\n", headers={"Allow": "GET, HEAD"})
             return self._handler(request)
         except Exception:
             log.exception("no answer for %s", request.path)
             return Response(500, b"internal error; the log says more\n")
 
+    async def _send(
+        self, connection: h11.Connection, channel: Channel, response: Response, *, bodiless: bool = False
+    ) -> None:
+        headers = {
+            "Content-Type": response.content_type,
+            "Content-Length": str(len(response.body)),
+            "X-Content-Type-Options": "nosniff",
+            **self._guard.headers(),
+            **response.headers,
+        }
+        if connection.their_state is not h11.DONE:
+            headers["Connection"] = "close"
+        head = h11.Response(
+            status_code=response.status,
+            reason=HTTPStatus(response.status).phrase.encode(),
+            headers=list(headers.items()),
+        )
+        body = b"" if bodiless else response.body
+        # Each through h11, which joins the head to no copy of a large body.
+        parts = [
+            connection.send(head),
+            connection.send(h11.Data(data=body)),
+            connection.send(h11.EndOfMessage()),
+        ]
+        async with asyncio.timeout(SEND_SECONDS):
+            for part in filter(None, parts):
+                await channel.send(part)
 
-async def _receive(connection: h11.Connection, reader: StreamReader) -> Request | None:
+
+async def _receive(connection: h11.Connection, channel: Channel, peer: str) -> Request | None:
     """The next request, or None at the end of the connection; a body, which no GET needs, is not read."""
     if not connection.trailing_data[0]:
         async with asyncio.timeout(IDLE_SECONDS):
-            connection.receive_data(await reader.read(MAX_HEADER_BYTES))
+            connection.receive_data(await channel.receive())
     async with asyncio.timeout(HEADER_SECONDS):
         while (event := connection.next_event()) is h11.NEED_DATA:
-            connection.receive_data(await reader.read(MAX_HEADER_BYTES))
+            connection.receive_data(await channel.receive())
     if not isinstance(event, h11.Request):
         return None
     try:
@@ -153,40 +222,12 @@ async def _receive(connection: h11.Connection, reader: StreamReader) -> Request 
         log.debug("a request's body is malformed", exc_info=True)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
     path = event.target.decode("latin-1").partition("?")[0]
-    return Request(event.method.decode("latin-1"), path, headers)
+    return Request(event.method.decode("latin-1"), path, headers, peer)
 
 
-async def _send(
-    connection: h11.Connection, writer: StreamWriter, response: Response, *, bodiless: bool = False
-) -> None:
-    headers = [
-        ("Content-Type", response.content_type),
-        ("Content-Length", str(len(response.body))),
-        ("X-Content-Type-Options", "nosniff"),
-        *response.headers.items(),
-    ]
-    if connection.their_state is not h11.DONE:
-        headers.append(("Connection", "close"))
-    head = h11.Response(
-        status_code=response.status, reason=HTTPStatus(response.status).phrase.encode(), headers=headers
-    )
-    writer.write(connection.send(head) or b"")
-    if not bodiless:
-        writer.write(connection.send(h11.Data(data=response.body)) or b"")
-    writer.write(connection.send(h11.EndOfMessage()) or b"")
-    async with asyncio.timeout(SEND_SECONDS):
-        await writer.drain()
-
-
-async def _part(reader: StreamReader, writer: StreamWriter) -> None:
-    """Let the peer take in the answer and close: closing on unread input would reset the connection.
-
-    Source: RFC 9112 section 9.6.
-    """
-    writer.write_eof()
-    async with asyncio.timeout(SEND_SECONDS):
-        while await reader.read(MAX_HEADER_BYTES):
-            pass
+def _peer(writer: StreamWriter) -> str:
+    """The peer's address; empty where it has gone already."""
+    return str((writer.get_extra_info("peername") or ("",))[0])
 
 
 def _address(listening: socket.socket) -> str:

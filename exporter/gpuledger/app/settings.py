@@ -52,7 +52,27 @@ class CommonSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeSettings(CommonSettings):
+class WebSettings(CommonSettings):
+    """Who may ask the roles that are scraped."""
+
+    web_config_file: Path | None = option(
+        "web.config.file",
+        "",
+        "YAML file of exporter-toolkit's format: certificates, users, headers; read again when it changes.",
+        parse=optional_path,
+        metavar="FILE",
+    )
+    web_kubernetes_auth: bool = option(
+        "web.kubernetes-auth",
+        "false",
+        "Whether to let in those whose bearer token Kubernetes knows, and who may get the path: true or false.",
+        parse=boolean,
+        metavar="BOOL",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSettings(WebSettings):
     """Settings of `gpuledger node`; durations are in seconds."""
 
     web_listen_address: tuple[str, int] = option(
@@ -148,7 +168,7 @@ class NodeSettings(CommonSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterSettings(CommonSettings):
+class ClusterSettings(WebSettings):
     """Settings of `gpuledger cluster`."""
 
     web_listen_address: tuple[str, int] = option(

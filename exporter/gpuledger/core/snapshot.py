@@ -136,3 +136,16 @@ class SourceHealth:
     malformed: int | None = None
     """Objects left out since the start for want of their kind's shape; None where a source has no objects."""
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WebHealth:
+    """Whom the web server has turned away since the start, by reason, and whether its file is in force.
+
+    `config_healthy` is False while an older one is in force than the file holds, None where there is no file;
+    `config_loaded_at` is the Unix time of the last change.
+    """
+
+    refused: Mapping[str, int]
+    config_healthy: bool | None = None
+    config_loaded_at: float | None = None

@@ -14,6 +14,7 @@ from gpuledger.core.snapshot import (
     RuntimeFinding,
     SourceHealth,
     UnattributedUse,
+    WebHealth,
 )
 from gpuledger.metrics import catalog
 from gpuledger.metrics.exposition import Family, Row
@@ -58,6 +59,17 @@ def render_sources(node: str, sources: Iterable[SourceHealth]) -> Iterator[Famil
         add(rows, "source_duration_seconds", labels, source.duration_seconds)
         add(rows, "source_failures_total", labels, source.failures)
         add(rows, "source_malformed_objects_total", labels, source.malformed)
+    return _families(rows)
+
+
+def render_web(node: str, health: WebHealth | None) -> Iterator[Family]:
+    """Whom the web server turned away, and by which configuration; nothing where there is no guard."""
+    rows: Rows = {}
+    if health is not None:
+        add(rows, "web_config_last_reload_successful", (node,), health.config_healthy)
+        add(rows, "web_config_last_reload_success_timestamp_seconds", (node,), health.config_loaded_at)
+        for reason, count in health.refused.items():
+            add(rows, "web_refused_total", (node, reason), count)
     return _families(rows)
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import WeakSet
 
 from gpuledger.core.errors import SourceError
@@ -35,7 +35,7 @@ _MAX_BODY_BYTES = 256 * 2**20
 # etcd takes objects of up to 1.5 MiB, unless somebody raised that.
 _MAX_LINE_BYTES = 16 * 2**20
 
-_OK = 200
+_SUCCESS = (200, 201)
 _ADVICE = {
     0: "can the API server be reached from here?",
     401: "check the service account's token or the kubeconfig's user",
@@ -85,21 +85,14 @@ class Connection:
 
         Silence is given up on sooner, unless the answer is one that is `quiet` by nature once it has begun.
         """
-        headers = {"Accept": "application/json", "Accept-Encoding": "gzip", **self._endpoint.headers()}
-        try:
-            response = self._request(path, query, headers, min(seconds, _SILENCE_SECONDS))
-        except _http_error() as error:
-            raise ApiError(f"GET {path}: {one_line(error)}") from error
-        except ValueError as error:
-            # The cause's own text quotes the token.
-            raise ApiError(f"GET {path}: the credentials fit in no HTTP header", status=401) from error
-        answer = Answer(path, response, seconds)
-        if response.status != _OK:
-            with answer:
-                raise answer.refusal()
+        answer = self._ask("GET", path, seconds, fields=query)
         if quiet:
             self._sockets.allow_silence(seconds)
         return answer
+
+    def post(self, path: str, document: bytes, *, seconds: float) -> Answer:
+        """Ask by sending a JSON document to `path`; otherwise as `get`."""
+        return self._ask("POST", path, seconds, body=document)
 
     def hang_up(self) -> None:
         """End what is being asked, from another thread, and ask nothing more."""
@@ -115,20 +108,36 @@ class Connection:
         pool.ConnectionCls = _registering(cast("type[HTTPConnection]", pool.ConnectionCls), self._sockets.add)
         return endpoint
 
-    def _request(
-        self, path: str, query: Mapping[str, str], headers: Mapping[str, str], silence: float
-    ) -> HTTPResponse:
+    def _ask(self, method: str, path: str, seconds: float, **content: Any) -> Answer:
+        question = f"{method} {path}"
+        try:
+            response = self._request(method, path, min(seconds, _SILENCE_SECONDS), content)
+        except _http_error() as error:
+            raise ApiError(f"{question}: {one_line(error)}") from error
+        except ValueError as error:
+            # The cause's own text quotes the token.
+            raise ApiError(f"{question}: the credentials fit in no HTTP header", status=401) from error
+        answer = Answer(question, response, seconds)
+        if response.status not in _SUCCESS:
+            with answer:
+                raise answer.refusal()
+        return answer
+
+    def _request(self, method: str, path: str, silence: float, content: Mapping[str, Any]) -> HTTPResponse:
         from urllib3 import Timeout  # noqa: PLC0415 - as in _http_error
 
+        headers = {"Accept": "application/json", "Accept-Encoding": "gzip", **self._endpoint.headers()}
+        if "body" in content:
+            headers["Content-Type"] = "application/json"
         response = self._endpoint.pools.request(
-            "GET",
+            method,
             self._endpoint.url + path,
-            fields=query,
             headers=headers,
             timeout=Timeout(connect=_CONNECT_SECONDS, read=silence),
             preload_content=False,
             redirect=False,
             retries=False,  # urllib3 would sleep through a Retry-After, deaf to the end of this process
+            **content,
         )
         return cast("HTTPResponse", response)
 
@@ -136,8 +145,8 @@ class Connection:
 class Answer:
     """An answer on its way, for a `with` and to be read once; reading raises ApiError where it breaks off."""
 
-    def __init__(self, path: str, response: HTTPResponse, seconds: float) -> None:
-        self._path = path
+    def __init__(self, question: str, response: HTTPResponse, seconds: float) -> None:
+        self._question = question
         self._response = response
         self._ends_at = time.monotonic() + seconds
 
@@ -154,7 +163,7 @@ class Answer:
             chunks.append(chunk)
             size += len(chunk)
             if size > _MAX_BODY_BYTES:
-                raise ApiError(f"GET {self._path}: the answer is larger than {_MAX_BODY_BYTES} bytes")
+                raise ApiError(f"{self._question}: the answer is larger than {_MAX_BODY_BYTES} bytes")
         return b"".join(chunks)
 
     def lines(self) -> Iterator[bytes]:
@@ -164,7 +173,7 @@ class Answer:
             *complete, rest = (rest + chunk).split(b"\n")
             yield from filter(None, complete)
             if len(rest) > _MAX_LINE_BYTES:
-                raise ApiError(f"GET {self._path}: a line is longer than {_MAX_LINE_BYTES} bytes")
+                raise ApiError(f"{self._question}: a line is longer than {_MAX_LINE_BYTES} bytes")
 
     def refusal(self) -> ApiError:
         """What an answer that is no success says."""
@@ -172,7 +181,7 @@ class Answer:
         message = parse_status_message(self.body()) or reason
         seconds = self._response.headers.get("Retry-After", "")
         retry_after = float(seconds) if seconds.isdecimal() else 0.0
-        return ApiError(f"GET {self._path}: {status}: {message}", status=status, retry_after=retry_after)
+        return ApiError(f"{self._question}: {status}: {message}", status=status, retry_after=retry_after)
 
     def _chunks(self) -> Iterator[bytes]:
         # read1, because read waits for the whole chunk while the server lets it drip
@@ -180,9 +189,9 @@ class Answer:
             while chunk := self._response.read1(_CHUNK_BYTES):
                 yield chunk
                 if time.monotonic() > self._ends_at:
-                    raise ApiError(f"GET {self._path}: the answer takes too long")
+                    raise ApiError(f"{self._question}: the answer takes too long")
         except _http_error() as error:
-            raise ApiError(f"GET {self._path}: {one_line(error)}") from error
+            raise ApiError(f"{self._question}: {one_line(error)}") from error
 
 
 class _Sockets:

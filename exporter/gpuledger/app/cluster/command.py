@@ -21,12 +21,14 @@ from gpuledger.app.http import Server
 from gpuledger.app.logs import set_up_logging
 from gpuledger.app.node.site import serve
 from gpuledger.app.settings import ClusterSettings
+from gpuledger.app.web.command import make_guard
 from gpuledger.audit.check import Check, Severity
 from gpuledger.audit.checks import CHECKS, STATIC_CHECKS
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.verdict import Judge
 from gpuledger.core.errors import SourceError
-from gpuledger.parse.clusterobjects import CLAIMS, NAMESPACES, QUOTAS, SLICES, WARNINGS, node_parser
+from gpuledger.core.snapshot import WebHealth
+from gpuledger.parse.clusterobjects import CLAIMS, CLASSES, NAMESPACES, QUOTAS, SLICES, WARNINGS, node_parser
 from gpuledger.parse.kubelist import ObjectParser
 from gpuledger.sources.clusterwatch import Feed, Kind
 from gpuledger.sources.kubeapi import connect
@@ -47,16 +49,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; 0 on a clean end, 1 when the address can't be listened on."""
     settings = resolve(ClusterSettings, arguments, os.environ)
     set_up_logging(settings.log_level, settings.log_format)
-    loop, site = wire(settings)
+    guard = make_guard(settings, lambda: connect("auto", settings.kubeconfig, settings.kube_context))
+    loop, site = wire(settings, web=guard.health)
     loop.start()
     try:
-        return asyncio.run(serve(Server(site.answer), settings.web_listen_address))
+        return asyncio.run(serve(Server(site.answer, guard), settings.web_listen_address))
     finally:
+        guard.close()
         loop.stop()
 
 
 def wire(
-    settings: ClusterSettings, connected: Callable[[], ApiConnection] | None = None
+    settings: ClusterSettings,
+    connected: Callable[[], ApiConnection] | None = None,
+    web: Callable[[], WebHealth | None] = lambda: None,
 ) -> tuple[ClusterLoop, ClusterSite]:
     """All of the cluster role but its server; `connected` as in `feeds`."""
     checks = chosen_checks(settings.min_severity)
@@ -65,7 +71,7 @@ def wire(
     books = ClusterBooks(intake, judge)
     followed = feeds(settings, books, intake, connected=connected)
     loop = ClusterLoop(followed, books, _policy(settings))
-    return loop, ClusterSite(loop, ClusterPage(loop, intake, series_limit=settings.series_limit))
+    return loop, ClusterSite(loop, ClusterPage(loop, intake, series_limit=settings.series_limit, web=web))
 
 
 def chosen_checks(minimum: Severity) -> Sequence[Check]:

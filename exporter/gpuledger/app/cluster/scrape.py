@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
@@ -16,10 +16,11 @@ from gpuledger.app.cluster.loop import ClusterLoop
 from gpuledger.app.cluster.podintake import PodIntake
 from gpuledger.app.http import Request, Response
 from gpuledger.app.node.scrape import OPENMETRICS, accepts_gzip, preferred_style
+from gpuledger.core.snapshot import WebHealth
 from gpuledger.metrics import catalog
 from gpuledger.metrics.exposition import Family
 from gpuledger.metrics.objectcache import join_columns
-from gpuledger.metrics.render import render_build, render_sources
+from gpuledger.metrics.render import render_build, render_sources, render_web
 
 GZIP_LEVEL = 1
 """The fastest, because pages are large: 50 MB become 4.5 in 0.1 s."""
@@ -29,8 +30,16 @@ _GZIP_BITS = 31
 class ClusterPage:
     """Answers /metrics; before all is known it shows the exporter alone, never half a cluster."""
 
-    def __init__(self, loop: ClusterLoop, intake: PodIntake, *, series_limit: int) -> None:
+    def __init__(
+        self,
+        loop: ClusterLoop,
+        intake: PodIntake,
+        *,
+        series_limit: int,
+        web: Callable[[], WebHealth | None] = lambda: None,
+    ) -> None:
         self._loop = loop
+        self._web = web
         self._intake = intake
         self._series_limit = series_limit
         self._dropped: Counter[str] = Counter()
@@ -62,6 +71,7 @@ class ClusterPage:
         yield from self._audit()
         yield from render_build("", __version__, platform.python_version())
         yield from render_sources("", self._loop.health())
+        yield from render_web("", self._web())
         rows = [(("", name), float(count)) for name, count in sorted(self._dropped.items())]
         if rows:
             yield Family(catalog.BY_NAME["series_dropped_total"], rows)

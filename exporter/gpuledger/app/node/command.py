@@ -16,9 +16,11 @@ from gpuledger.app.node.bookkeeper import Bookkeeper
 from gpuledger.app.node.loop import NodeLoop, Pods, Sources
 from gpuledger.app.node.site import NodeSite, serve
 from gpuledger.app.settings import NodeSettings
+from gpuledger.app.web.command import make_guard
 from gpuledger.core.errors import SourceError
 from gpuledger.core.model import XidEvent
 from gpuledger.sources.kubeapi import PodSource, connect
+from gpuledger.sources.kubehttp import Connection
 from gpuledger.sources.nvml import NvmlSource, XidWatcher
 from gpuledger.sources.podlogs import PodLogsSource
 from gpuledger.sources.podresources import PodResourcesSource
@@ -39,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     node = settings.node_name or os.environ.get("NODE_NAME") or socket.gethostname()
     xids: deque[XidEvent] = deque(maxlen=10_000)
     watcher = XidWatcher(xids.append)
+    guard = make_guard(settings, lambda: _connect(settings))
     loop = NodeLoop(
         node_sources(settings, node, xids),
         Bookkeeper(
@@ -55,12 +58,14 @@ def run(arguments: argparse.Namespace) -> int:
         stall_timeout=settings.stall_timeout,
         series_limit=settings.series_limit,
         dcgm_compatible=settings.metrics_dcgm_compatible,
+        web=guard.health,
     )
     loop.start()
     watcher.start()
     try:
-        return asyncio.run(serve(Server(site.answer), settings.web_listen_address))
+        return asyncio.run(serve(Server(site.answer, guard), settings.web_listen_address))
     finally:
+        guard.close()
         watcher.stop()
         loop.stop()
 
@@ -85,10 +90,16 @@ def _pods(settings: NodeSettings, node: str) -> Pods | None:
     if settings.kube == "off":
         return None
     try:
-        connection = connect(settings.kube, settings.kubeconfig, settings.kube_context)
+        connection = _connect(settings)
     except SourceError as error:
         if settings.kube != "auto" or settings.kubeconfig or settings.kube_context:
             raise
         log.warning("kube: %s, or use --kube=off", error)
         return None
     return PodSource(connection, node)
+
+
+def _connect(settings: NodeSettings) -> Connection:
+    if settings.kube == "off":
+        raise ConfigError("--web.kubernetes-auth asks the API, which --kube=off rules out; leave one out")
+    return connect(settings.kube, settings.kubeconfig, settings.kube_context)

@@ -17,11 +17,11 @@ from prometheus_client.registry import CollectorRegistry
 
 from gpuledger import __version__
 from gpuledger.app.http import Request, Response
-from gpuledger.core.snapshot import NodeSnapshot, SourceHealth
+from gpuledger.core.snapshot import NodeSnapshot, SourceHealth, WebHealth
 from gpuledger.metrics import catalog
 from gpuledger.metrics.dcgm import render_dcgm
 from gpuledger.metrics.exposition import Family, render_openmetrics, render_text
-from gpuledger.metrics.render import render_build, render_last_cycle, render_node, render_sources
+from gpuledger.metrics.render import render_build, render_last_cycle, render_node, render_sources, render_web
 
 GZIP_LEVEL = 4
 OPENMETRICS_VERSIONS = ("1.0.0", "0.0.1")
@@ -54,11 +54,13 @@ class MetricsPage:
         *,
         series_limit: int,
         dcgm_compatible: bool = False,
+        web: Callable[[], WebHealth | None] = lambda: None,
     ) -> None:
         self._node = node
         self._snapshot = snapshot
         self._health = health
         self._last_cycle = last_cycle
+        self._web = web
         self._series_limit = series_limit
         self._renderers = (render_node, render_dcgm) if dcgm_compatible else (render_node,)
         self._dropped: Counter[str] = Counter()
@@ -85,6 +87,7 @@ class MetricsPage:
             render_build(self._node, __version__, platform.python_version()),
             render_last_cycle(self._node, snapshot.taken_at if snapshot else self._last_cycle()),
             render_sources(self._node, self._health()),
+            render_web(self._node, self._web()),
             self._dropped_series(),
         )
         own: bytes = style.render_own(self._process)

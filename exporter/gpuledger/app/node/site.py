@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from gpuledger.app.http import Request, Response, Server
 from gpuledger.app.node.loop import NodeLoop
 from gpuledger.app.node.scrape import MetricsPage
 from gpuledger.app.pages import markup
 from gpuledger.app.pages.node import render_node_page
+from gpuledger.core.snapshot import WebHealth
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ class NodeSite:
         stall_timeout: float,
         series_limit: int,
         dcgm_compatible: bool = False,
+        web: Callable[[], WebHealth | None] = lambda: None,
     ) -> None:
         self._node = node
         self._loop = loop
@@ -38,6 +40,7 @@ class NodeSite:
             loop.last_cycle,
             series_limit=series_limit,
             dcgm_compatible=dcgm_compatible,
+            web=web,
         )
 
     def answer(self, request: Request) -> Response:

@@ -43,4 +43,19 @@ SELF = (
         ("node", "family"),
         "Series left out because their family had reached --series-limit.",
     ),
+    gauge(
+        "web_config_last_reload_successful",
+        ("node",),
+        "1 if --web.config.file could be used when last read, with its certificates; 0 while older ones hold.",
+    ),
+    gauge(
+        "web_config_last_reload_success_timestamp_seconds",
+        ("node",),
+        "Unix time of the last change to --web.config.file or its certificates that is in force.",
+    ),
+    counter(
+        "web_refused_total",
+        ("node", "reason"),
+        "Connections and requests that --web.config.file or --web.kubernetes-auth turned away.",
+    ),
 )

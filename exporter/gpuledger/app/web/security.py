@@ -1,0 +1,157 @@
+"""Who gets an answer: the web configuration and Kubernetes put together into a server's guard."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ssl
+import time
+from asyncio import StreamReader, StreamWriter
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpuledger.app.http import Guard, Request, Response
+from gpuledger.app.web.channel import Channel, TlsChannel
+from gpuledger.app.web.configfile import WebConfigFile
+from gpuledger.app.web.limits import GUESS_SECONDS, Bucket, Guesses, TooBusyError
+from gpuledger.app.web.passwords import Passwords
+from gpuledger.app.web.tokens import Reviewer, Tokens, Verdict
+from gpuledger.app.web.webconfig import RateLimit, WebConfig
+from gpuledger.core.errors import SourceError
+from gpuledger.core.snapshot import WebHealth
+
+OPEN_PATHS = ("/healthz", "/readyz")
+"""The kubelet has no credentials, and would restart a pod that refuses it."""
+
+REASONS = ("handshake", "credentials", "forbidden", "rate-limit", "unavailable")
+HTTPS_ONLY = (
+    b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 21\r\n\r\nthis port speaks TLS\n"
+)
+
+
+class WebSecurity(Guard):
+    """Guards a server by a web configuration file and, with a `reviewer`, by Kubernetes' own tokens.
+
+    Where there are both users and tokens, either lets in. Raises ConfigError where the file can't be used.
+    """
+
+    def __init__(self, file: Path | None = None, reviewer: Reviewer | None = None) -> None:
+        self._file = WebConfigFile(file) if file is not None else None
+        self._tokens = Tokens(reviewer) if reviewer is not None else None
+        self._passwords = Passwords()
+        self._guesses = Guesses()
+        self._rate = RateLimit()
+        self._bucket: Bucket | None = None
+        self._refused: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
+
+    def health(self) -> WebHealth | None:
+        """How it is doing; None where nothing is guarded."""
+        if self._file is None:
+            return WebHealth(self._refused) if self._tokens is not None else None
+        return WebHealth(self._refused, self._file.healthy, self._file.loaded_at)
+
+    def close(self) -> None:
+        """Check nothing more."""
+        self._passwords.close()
+        if self._tokens is not None:
+            self._tokens.close()
+
+    async def open(self, reader: StreamReader, writer: StreamWriter) -> Channel:
+        """Encrypt the connection where that is configured. Raises OSError where no agreement is reached."""
+        tls = self._file.refresh().tls if self._file is not None else None
+        if tls is None:
+            return Channel(reader, writer)
+        channel = TlsChannel(tls, reader, writer)
+        try:
+            await channel.shake_hands()
+        except ssl.SSLError as error:
+            self._refused["handshake"] += 1
+            if error.reason == "HTTP_REQUEST":
+                writer.write(HTTPS_ONLY)
+            await Channel(reader, writer).part()
+            raise
+        return channel
+
+    def trusts(self, channel: Channel) -> bool:
+        """Whether a connection made before would still come about; a new certificate of ours is no reason."""
+        tls = self._file.refresh().tls if self._file is not None else None
+        return channel.trust == (tls.trust if tls is not None else None)
+
+    def headers(self) -> Mapping[str, str]:
+        """What every answer is to carry besides its own."""
+        return self._config().http_server_config.headers
+
+    async def refusal(self, request: Request) -> Response | None:
+        """Why a request gets no answer; None where it does."""
+        if request.path in OPEN_PATHS:
+            return None
+        config = self._config()
+        if not self._in_time(config.rate_limit):
+            return self._refuse("rate-limit", config)
+        if not (config.basic_auth_users or self._tokens):
+            return None
+        reason = await self._doubt(request, config)
+        return self._refuse(reason, config) if reason else None
+
+    def _config(self) -> WebConfig:
+        return self._file.loaded.config if self._file is not None else WebConfig()
+
+    def _in_time(self, limit: RateLimit) -> bool:
+        if limit != self._rate:
+            self._rate = limit
+            self._bucket = Bucket(limit.seconds, limit.burst) if limit.seconds else None
+        return self._bucket is None or self._bucket.take(time.monotonic())
+
+    async def _doubt(self, request: Request, config: WebConfig) -> str:
+        """Why credentials don't do, as one of REASONS; empty where they do."""
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        try:
+            if scheme.lower() == "basic" and config.basic_auth_users:
+                return await self._doubt_password(config.basic_auth_users, request, credentials.strip())
+            if scheme.lower() == "bearer" and self._tokens:
+                return await self._doubt_token(self._tokens, request, credentials.strip())
+        except TooBusyError:
+            return "rate-limit"
+        except SourceError:
+            return "unavailable"
+        return "credentials"
+
+    async def _doubt_password(self, users: Mapping[str, str], request: Request, credentials: str) -> str:
+        try:
+            name, _, password = base64.b64decode(credentials, validate=True).partition(b":")
+            user = name.decode()
+        except (binascii.Error, ValueError):
+            return "credentials"
+        if self._passwords.known(users, user, password):
+            return ""
+        if not self._guesses.take(request.peer, time.monotonic()):
+            return "rate-limit"
+        if not await self._passwords.right(users, user, password):
+            return "credentials"
+        self._guesses.give_back(request.peer)
+        return ""
+
+    async def _doubt_token(self, tokens: Tokens, request: Request, token: str) -> str:
+        verdict = tokens.known(token, request.path)
+        if verdict is None:
+            if not self._guesses.take(request.peer, time.monotonic()):
+                return "rate-limit"
+            verdict = await tokens.verdict(token, request.path)
+            if verdict is Verdict.ALLOWED:
+                self._guesses.give_back(request.peer)
+        return {Verdict.ALLOWED: "", Verdict.FORBIDDEN: "forbidden", Verdict.UNKNOWN: "credentials"}[verdict]
+
+    def _refuse(self, reason: str, config: WebConfig) -> Response:
+        self._refused[reason] += 1
+        if reason == "credentials":
+            schemes = [("Basic", config.basic_auth_users), ("Bearer", self._tokens)]
+            challenge = ", ".join(f'{scheme} realm="gpuledger"' for scheme, offered in schemes if offered)
+            return Response(
+                401, b"who are you? these credentials don't say\n", headers={"WWW-Authenticate": challenge}
+            )
+        if reason == "forbidden":
+            return Response(403, b"not yours to read; RBAC: nonResourceURLs, verb get\n")
+        if reason == "rate-limit":
+            return Response(429, b"too many requests\n", headers={"Retry-After": f"{GUESS_SECONDS:.0f}"})
+        return Response(503, b"the Kubernetes API does not say now who you are\n")

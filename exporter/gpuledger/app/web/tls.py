@@ -1,0 +1,133 @@
+"""A TLS server's side made of what the web configuration says."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuledger.app.config import ConfigError
+from gpuledger.app.web.webconfig import CIPHERS, CURVES, TlsServer
+
+_VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
+_VERIFY = {
+    "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
+    "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
+}
+_CRL = b"-----BEGIN X509 CRL-----"
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Which clients get through; a connection made under another trust is worth nothing any more."""
+
+    client_auth_type: str
+    authorities: bytes
+    allowed_sans: frozenset[str]
+
+    def check(self, certificate: Mapping[str, Any] | None) -> None:
+        """Raise SSLCertVerificationError unless the certificate, as `getpeercert` has it, is of one who may."""
+        if self.allowed_sans and self.allowed_sans.isdisjoint(_names(certificate or {})):
+            raise ssl.SSLCertVerificationError("the client's certificate has none of client_allowed_sans")
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How new connections are encrypted, and who may make them."""
+
+    context: ssl.SSLContext
+    trust: Trust
+
+
+@dataclass(frozen=True, slots=True)
+class Pem:
+    """The contents of the files: certificate chain, its key, and the clients' authorities with their CRLs."""
+
+    certificate: bytes
+    key: bytes
+    authorities: bytes
+
+
+def read_pem(tls: TlsServer, folder: Path) -> Pem:
+    """What the configuration holds itself or names; paths are relative to `folder`. Raises ConfigError."""
+
+    def content(inline: str, file: str, name: str) -> bytes:
+        if not file:
+            return inline.encode()
+        try:
+            return (folder / file).read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{name} {folder / file}: {error.strerror}") from error
+
+    return Pem(
+        content(tls.cert, tls.cert_file, "cert_file"),
+        content(tls.key, tls.key_file, "key_file"),
+        content(tls.client_ca, tls.client_ca_file, "client_ca_file"),
+    )
+
+
+def make_tls(tls: TlsServer, pem: Pem) -> Tls:
+    """TLS as configured; raises ConfigError for certificates that can't be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version, context.maximum_version = _VERSIONS[tls.min_version], _VERSIONS[tls.max_version]
+    # No tickets: whoever resumes a session isn't asked for the certificate, which may have expired meanwhile.
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    if not tls.prefer_server_cipher_suites:
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+    if suites := [CIPHERS[suite] for suite in tls.cipher_suites if suite in CIPHERS]:
+        context.set_ciphers(":".join(suites))
+    for curve in tls.curve_preferences:
+        context.set_ecdh_curve(CURVES[curve])
+    context.set_alpn_protocols(["http/1.1"])
+    _load(context, pem)
+    if tls.verifies:
+        _load_authorities(context, pem.authorities)
+        context.verify_mode = _VERIFY[tls.client_auth_type]
+    return Tls(context, Trust(tls.client_auth_type, pem.authorities, frozenset(tls.client_allowed_sans)))
+
+
+def _load(context: ssl.SSLContext, pem: Pem) -> None:
+    try:
+        with _as_file(pem.certificate) as certificate, _as_file(pem.key) as key:
+            # Without a password here, OpenSSL would ask for that of an encrypted key on a terminal.
+            context.load_cert_chain(certificate, key, password="")
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigError(f"cert_file and key_file: {_reason(error)}; are they PEM, and a pair?") from error
+
+
+def _load_authorities(context: ssl.SSLContext, authorities: bytes) -> None:
+    try:
+        with _as_file(authorities) as file:
+            context.load_verify_locations(file)
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigError(f"client_ca_file: {_reason(error)}; is it PEM?") from error
+    if _CRL in authorities:
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
+@contextmanager
+def _as_file(pem: bytes) -> Iterator[str]:
+    """A path to it: OpenSSL reads files only, and a key that was read once must not touch a disk."""
+    with os.fdopen(os.memfd_create("pem"), "wb", buffering=0) as file:
+        file.write(pem)
+        yield f"/proc/self/fd/{file.fileno()}"
+
+
+def _reason(error: OSError) -> str:
+    reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
+    return str(reason).replace("_", " ").lower()
+
+
+def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """Who a certificate is for: DNS names, addresses, e-mails, URIs, written as Go writes them."""
+    for kind, value in certificate.get("subjectAltName", ()):
+        if kind == "IP Address":
+            yield str(ipaddress.ip_address(value.strip()))
+        elif kind in ("DNS", "email", "URI"):
+            yield value
