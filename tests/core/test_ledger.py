@@ -56,9 +56,10 @@ def book(
         if samples is None
         else tuple(ProcessSample(pid, now.wall, ratio) for pid, ratio in samples.items()),
     )
-    ledger.open(now)
+    ledger.open()
     ledger.book_allocations([(GPU, WHOLE, owner) for owner in held], now)
     ledger.book(reading, processes, now)
+    ledger.close(now)
     return {use.owner.pod: use for use in ledger.containers()}
 
 
@@ -122,7 +123,7 @@ def test_allocated_time_goes_on_while_the_driver_is_silent() -> None:
     book(ledger, 0.0, held=(ALICE,))
     for at in (10.0, 20.0):
         now = Moment(at, START + at)
-        ledger.open(now)
+        ledger.open()
         ledger.book_allocations([(GPU, WHOLE, ALICE)], now)
 
     (use,) = ledger.containers()

@@ -93,7 +93,7 @@ def _key(gpu: Gpu, mig_uuid: MigUuid, holder: Holder) -> _Key:
 
 
 class Ledger:
-    """The accounts of one node. A cycle: `open`, then `book` what was read, then read the accounts out."""
+    """The accounts of one node. A cycle: `open`, `book` what was read, `close`, read the accounts out."""
 
     def __init__(self, *, retention: float = 120.0) -> None:
         self._retention = retention
@@ -103,10 +103,13 @@ class Ledger:
         self._units: set[str] = set()
         """Those told apart: the first that use a GPU, while any of their accounts stands."""
 
-    def open(self, now: Moment) -> None:
-        """Begin a cycle: nobody uses anything yet, and what ended longer than the retention ago is dropped."""
+    def open(self) -> None:
+        """Begin a cycle: nobody uses anything yet."""
         for account in self._accounts.values():
             account.current = None
+
+    def close(self, now: Moment) -> None:
+        """End a cycle: drop what ended longer than the retention ago."""
         for key in [k for k, a in self._accounts.items() if now.steady - a.seen_at > self._retention]:
             del self._accounts[key]
         self._units = {a.holder.unit for a in self._accounts.values() if isinstance(a.holder, Unattributed)}

@@ -78,7 +78,7 @@ class Bookkeeper:
         evidence = Evidence(found.facts, self._pod_index(found.pods), found.logs, infer_workload)
         readings = found.nvml.gpus if found.nvml is not None else ()
         self._readings = readings or self._readings
-        self._ledger.open(now)
+        self._ledger.open()
         allocations = found.allocations or ()
         api_knows_node = not found.api_is_current or knows_this_node(allocations, evidence.pods)
         live = live_allocations(allocations, evidence.pods)
@@ -88,6 +88,7 @@ class Bookkeeper:
         for reading in readings:
             processes += self._ledger.book(reading, attribute(reading, evidence), now)
         self._book_xids(found.xids, processes)
+        self._ledger.close(now)
         self._processes = tuple(processes)
         containers, unattributed = self._ledger.containers(), self._ledger.unattributed()
         rest = (remainder(reading, (*containers, *unattributed)) for reading in readings)
