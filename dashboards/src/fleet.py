@@ -309,7 +309,7 @@ QUEUE = row(
     ),
     graph(
         "Devices by claim (DRA)",
-        "Devices that DRA drivers offer, and those that claims hold.",
+        "Devices that DRA drivers offer, and those that claims hold; claims of which not all can be told.",
         Line(
             "sum by (driver) (max by (cluster, driver, pool) (gpuledger_dra_pool_allocated{CLUSTER}))",
             "{{driver}}, held",
@@ -318,6 +318,10 @@ QUEUE = row(
             "sum by (driver) (max by (cluster, node, driver, pool) (gpuledger_dra_pool_devices{CLUSTER}))",
             "{{driver}}, offered",
             limit=True,
+        ),
+        Line(
+            "count(max by (cluster, namespace, claim) (gpuledger_claim_unresolved{CLUSTER}))",
+            "unresolved claims",
         ),
     ),
     graph(

@@ -11,7 +11,19 @@ import psutil
 import pytest
 
 from fakes.apiserver import ApiServer, Asked, Fault
-from fakes.clusterview import GPU, NOW, ClusterView, claim, node, pod, quota, resource_slice, toolkit, warning
+from fakes.clusterview import (
+    GPU,
+    NOW,
+    ClusterView,
+    claim,
+    device_class,
+    node,
+    pod,
+    quota,
+    resource_slice,
+    toolkit,
+    warning,
+)
 from fakes.podwatch import BRISK, eventually
 from gpuledger.app.cluster.command import chosen_checks
 from gpuledger.app.cluster.podintake import PodIntake
@@ -139,7 +151,7 @@ def test_quotas_on_gpus_are_shown_and_others_are_not(server: ApiServer, view: Vi
 # ---- devices by claim ----
 
 
-@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
 def test_devices_are_counted_over_claims_each_once(version: str, server: ApiServer, view: View) -> None:
     def other_version(asked: Asked) -> bool:
         return "/resource.k8s.io/" in asked.path and f"/{version}/" not in asked.path
@@ -148,7 +160,8 @@ def test_devices_are_counted_over_claims_each_once(version: str, server: ApiServ
     server.add(resource_slice("node1", 1, "gpu-0", version=version))
     server.add(resource_slice("node1", 2, "gpu-0", "gpu-1", "gpu-2", version=version))
     server.add(claim("shared-by-pods", "gpu-0", "gpu-1", version=version))
-    server.add(claim("waits", version=version))
+    server.add(claim("waits", version=version, of="h100"))
+    server.add(device_class("h100", version=version))
     seen = view()
     assert {("node1",): 3} == values(seen, "dra_pool_devices", "node")
     assert {("node1",): 2} == values(seen, "dra_pool_allocated", "pool")
@@ -165,6 +178,57 @@ def test_what_a_claim_stands_in_for_is_not_counted_twice(server: ApiServer, view
     seen = view()
     assert 0 == shown(seen).value("node_resource_requested", node="node1", resource=GPU)
     assert {("node1",): 1} == values(seen, "dra_pool_allocated", "pool")
+
+
+def claims(view: ClusterView) -> dict[tuple[str, str, str], float]:
+    return {
+        (each.labels["claim"], each.labels["device_class"], each.labels["state"]): each.value
+        for each in shown(view).series("claim_devices")
+    }
+
+
+def unresolved(view: ClusterView) -> set[str]:
+    return {each.labels["claim"] for each in shown(view).series("claim_unresolved")}
+
+
+def test_what_a_claim_is_for_is_unresolved_until_its_class_tells(server: ApiServer, view: View) -> None:
+    server.add(claim("waits", of="h100"))
+    server.add(claim("runs", "gpu-0", of="h100"))
+    seen = view()
+    assert {"waits"} == unresolved(seen)
+    assert {("runs", "h100", "allocated"): 1} == claims(seen)
+    known = server.add(device_class("h100"))
+    eventually(set[str](), lambda: unresolved(seen))
+    assert {("waits", "h100", "waiting"): 1, ("runs", "h100", "allocated"): 1} == claims(seen)
+    server.delete(known)
+    eventually({"waits"}, lambda: unresolved(seen))
+
+
+def test_a_claim_for_all_gpus_is_unresolved_until_it_has_them(server: ApiServer, view: View) -> None:
+    greedy = server.add(claim("greedy", allocationMode="All"))
+    seen = view()
+    assert ({"greedy"}, {}) == (unresolved(seen), claims(seen))
+    server.update({**claim("greedy", "gpu-0", "gpu-1"), "metadata": greedy["metadata"]})
+    eventually({("greedy", "gpu.nvidia.com", "allocated"): 2.0}, lambda: claims(seen))
+    assert set() == unresolved(seen)
+
+
+def test_claims_on_other_devices_are_left_out(server: ApiServer, view: View) -> None:
+    server.add(device_class("fast", "device.driver == 'dra.net'"))
+    server.add(claim("nic", of="fast", allocationMode="All"))
+    seen = view()
+    assert (set(), {}) == (unresolved(seen), claims(seen))
+
+
+def test_a_quota_on_a_class_is_one_on_gpus_where_the_class_is(server: ApiServer, view: View) -> None:
+    amounts = {"h100.deviceclass.resource.k8s.io/devices": "4"}
+    server.add(quota("gpus", 4, 0) | {"spec": {"hard": amounts}, "status": {"hard": amounts, "used": amounts}})
+    seen = view()
+    assert {} == values(seen, "quota_hard", "resource")
+    server.add(device_class("h100"))
+    eventually(
+        {("h100.deviceclass.resource.k8s.io/devices",): 4.0}, lambda: values(seen, "quota_hard", "resource")
+    )
 
 
 def test_a_server_without_dra_is_asked_no_further(server: ApiServer, tmp_path: Path) -> None:
@@ -203,6 +267,16 @@ def test_a_node_that_offers_gpus_by_claim_alone_is_a_node_with_gpus(server: ApiS
     eventually({"high"}, lambda: severities(seen, "gpu-privileged"))
     server.add(resource_slice("node1", 1, "gpu-0"))
     eventually({"critical"}, lambda: severities(seen, "gpu-privileged"))
+
+
+def test_a_pod_is_a_gpu_pod_once_its_claims_class_tells(server: ApiServer, view: View) -> None:
+    server.add(claim("device", of="fast"))
+    uses = {"resourceClaims": [{"name": "device", "resourceClaimName": "device"}]}
+    server.add(pod("p", 0, image="registry.example/app:latest", spec=uses))
+    seen = view()
+    assert {"medium"} == severities(seen, "image-latest")
+    server.add(device_class("fast", "device.driver == 'dra.net'"))
+    eventually(set[str](), lambda: severities(seen, "image-latest"))
 
 
 def test_a_claim_on_another_device_entitles_to_no_gpu(server: ApiServer, view: View) -> None:
@@ -257,7 +331,7 @@ def test_a_check_that_fails_is_counted_and_costs_only_that_pod() -> None:
         raise ZeroDivisionError
 
     intake = PodIntake(chosen_checks(Severity.MEDIUM), (), lambda: NOW)
-    broken = [type(check)(**{**_fields(check), "pod_rule": explode}) for check in intake.checks[:1]]
+    broken = [type(check)(**{**_fields(check), "pod_rule": explode, "of": ()}) for check in intake.checks[:1]]
     intake.checks = broken
     (record,) = intake.parser().parse_list(_listed(pod("p", 1, "node1"))).items
     assert (None, {"ZeroDivisionError": 1}) == (record.audited, dict(intake.failures))

@@ -17,7 +17,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from fakes.apiserver import ApiServer, Fault, a_list, a_watch
-from fakes.clusterview import NOW, ClusterView, claim, node, pod, quota, resource_slice, toolkit
+from fakes.clusterview import (
+    NOW,
+    NVIDIAS,
+    ClusterView,
+    claim,
+    device_class,
+    node,
+    pod,
+    quota,
+    resource_slice,
+    toolkit,
+)
 from fakes.podwatch import eventually
 from gpuledger.app.audit.command import read_advisories
 from gpuledger.app.cluster.command import chosen_checks
@@ -60,7 +71,9 @@ PODS = st.builds(
             {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]},
         ]
     ),
+    spec=st.sampled_from([{}, {"resourceClaims": [{"name": "device", "resourceClaimName": "c1"}]}]),
 )
+CLASSES = st.sampled_from(["gpu.nvidia.com", "own"])
 OTHERS = st.one_of(
     st.builds(
         node,
@@ -73,8 +86,9 @@ OTHERS = st.one_of(
     ),
     st.builds(quota, st.sampled_from(["q1", "q2"]), hard=st.integers(1, 4), used=st.integers(0, 4)),
     st.builds(toolkit, st.just("toolkit"), st.sampled_from(NODES), unprivileged=st.booleans()),
-    st.builds(claim, st.sampled_from(["c1", "c2"]), st.sampled_from(["gpu-0", "gpu-1"])),
-    st.builds(claim, st.sampled_from(["c1", "c2"])),
+    st.builds(claim, st.sampled_from(["c1", "c2"]), st.sampled_from(["gpu-0", "gpu-1"]), of=CLASSES),
+    st.builds(claim, st.sampled_from(["c1", "c2"]), of=CLASSES),
+    st.builds(device_class, st.just("own"), st.sampled_from([NVIDIAS, "device.driver == 'dra.net'", "x"])),
     st.builds(resource_slice, st.just("node1"), st.integers(1, 2), st.just("gpu-0"), st.just("gpu-1")),
 )
 FAULTS = st.builds(

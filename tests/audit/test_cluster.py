@@ -190,6 +190,76 @@ def test_a_pod_is_a_gpu_pod_by_what_it_claims(claim: Object, expected: list[str]
     assert [True] * len(expected) == [words in line for words, line in zip(expected, lines, strict=True)]
 
 
+def _class(name: str, *expressions: str, resource: str = "") -> Object:
+    selectors = [{"cel": {"expression": each}} for each in expressions]
+    spec = {"selectors": selectors, **({"extendedResourceName": resource} if resource else {})}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+NVIDIAS = 'device.driver == "gpu.nvidia.com"'
+MIG = 'device.attributes["gpu.nvidia.com"].type == "mig"'
+
+
+@pytest.mark.parametrize(
+    ("definition", "claimed", "expected"),
+    [
+        pytest.param(_class("h100", f"{NVIDIAS} && x"), "h100", "1 GPU", id="its selector names the driver"),
+        pytest.param(_class("small", NVIDIAS, MIG), "small", "0 GPU (1 mig.nvidia.com)", id="of MIG devices"),
+        pytest.param(_class("h100", "x", resource=GPU), "h100", "1 GPU", id="it stands in for a GPU resource"),
+        pytest.param(_class("h100", "x"), "h100", "1 unresolved claim(s)", id="its selector tells nothing"),
+        pytest.param(_class("all"), "all", "1 unresolved claim(s)", id="it has no selector"),
+        pytest.param(
+            _class("fast.example.com", "x"), "fast.example.com", "1 unresolved claim(s)", id="it is no driver's"
+        ),
+        pytest.param(
+            _class("any", "device.driver in ['gpu.nvidia.com', 'gpu.amd.com']"),
+            "any",
+            "1 unresolved claim(s)",
+            id="of several drivers",
+        ),
+        pytest.param(_class("fast", "device.driver == 'dra.net'"), "fast", "", id="a network card's"),
+        pytest.param(
+            _class("fast", "x", resource="example.com/nic"), "fast", "1 unresolved claim(s)", id="no GPU"
+        ),
+    ],
+)
+def test_a_class_of_the_clusters_own_means_what_it_selects(
+    definition: Object, claimed: str, expected: str
+) -> None:
+    lines = _lines(_report(_pod("a", **CLAIMING), _claim_of_class(claimed), definition), "ml/a")
+    assert [expected] == [words for words in [expected] if words in "".join(lines)]
+    assert bool(expected) == bool(lines)
+
+
+def test_a_quota_on_a_class_of_the_clusters_own_is_one_on_gpus() -> None:
+    resource = "h100.deviceclass.resource.k8s.io/devices"
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "ml"},
+        "status": {"hard": {resource: "4"}, "used": {resource: "1"}},
+    }
+    assert _lines(_report(quota), "quota ") == []
+    assert _lines(_report(quota, _class("h100", NVIDIAS)), "quota ") == [
+        f"quota ml/q: {resource}: 4 hard, 1 used, 3 left"
+    ]
+
+
+def test_a_pod_whose_resource_a_claim_stands_in_for_is_a_gpu_pod_by_that() -> None:
+    pod = _pod("a")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"example.com/h100": "1"}}
+    mapping = {"resourceName": "example.com/h100"}
+    bridge = {"resourceClaimName": "gpus", "requestMappings": [mapping]}
+    pod["status"]["extendedResourceClaimStatus"] = bridge
+    (line,) = _lines(_report(pod, _claim([_device("a")])), "ml/a")
+    assert line.endswith("1 GPU")
+
+
 def test_an_amount_that_can_not_be_read_is_unknown() -> None:
     pod = _pod("a")
     pod["spec"]["containers"][0]["resources"] = {"limits": {GPU: "two"}}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 
-SHARDS, KINDS = 2, 7
+SHARDS, KINDS = 2, 8
 H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/gpu.count": "8"}
 A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB", "nvidia.com/gpu.count": "4"}
 SNEAKY = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}

@@ -129,12 +129,27 @@ def toolkit(name: str, node: str, *, unprivileged: bool) -> Object:
     )
 
 
-def claim(name: str, *devices: str, pool: str = "node1", version: str = "v1") -> Object:
-    """A claim on GPUs of a pool: allocated where it names devices, else waiting for one."""
+NVIDIAS = "device.driver == 'gpu.nvidia.com'"
+
+
+def device_class(name: str, expression: str = NVIDIAS, version: str = "v1") -> Object:
+    """A DeviceClass of what the expression selects."""
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    }
+
+
+def claim(
+    name: str, *devices: str, pool: str = "node1", version: str = "v1", of: str = "gpu.nvidia.com", **asked: Any
+) -> Object:
+    """A claim on GPUs of a pool and a class: allocated where it names devices, else waiting for one."""
     results = [
         {"request": "gpu", "driver": "gpu.nvidia.com", "pool": pool, "device": device} for device in devices
     ]
-    exactly = {"deviceClassName": "gpu.nvidia.com", "count": len(devices) or 1}
+    exactly = {"deviceClassName": of, "count": len(devices) or 1, **asked}
     return {
         "apiVersion": f"resource.k8s.io/{version}",
         "kind": "ResourceClaim",

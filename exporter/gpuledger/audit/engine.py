@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuledger.audit.annotations import annotated_reason
 from gpuledger.audit.check import Check, Hit
-from gpuledger.audit.claims import claims_of
+from gpuledger.audit.claims import claims_of, has_claims
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
 from gpuledger.audit.infrastructure import infrastructure_role
@@ -67,7 +67,7 @@ class Audit:
     def _pod(self, manifest: PodManifest) -> AuditedPod | None:
         asks = names_gpu(manifest, self.context.also)
         reach = ways_to_gpu(manifest) if self.reach else ()
-        claims = bool(manifest.spec.resource_claims)
+        claims = has_claims(manifest)
         surely = asks or self.every_pod or (self.reach and _is_gpu_stack(manifest))
         chosen = surely or reach or claims
         if not chosen or self._is_repeated(manifest.meta.uid, manifest.path):

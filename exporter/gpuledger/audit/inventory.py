@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from gpuledger.audit.deviceclasses import DeviceClasses
 from gpuledger.core.inventory import NodeResource
 from gpuledger.core.resources import gpu_device_class_kind, gpu_resource_kind
 from gpuledger.parse.manifests import Node, ResourceQuota, ResourceSlice
@@ -51,7 +51,7 @@ class QuotaInventory:
 class InventoryBook:
     """Adds up nodes, quotas and requests as they pass by, in any order."""
 
-    also: re.Pattern[str] | None = None
+    classes: DeviceClasses = field(default_factory=DeviceClasses)
     _nodes: dict[str, Node] = field(default_factory=dict)
     _sliced: set[str] = field(default_factory=set)
     _quotas: list[ResourceQuota] = field(default_factory=list)
@@ -67,7 +67,7 @@ class InventoryBook:
 
     def add_driver(self, driver: str, node: str) -> None:
         """Take note of a DRA driver that offers devices on a node."""
-        if gpu_device_class_kind(driver, self.also):
+        if gpu_device_class_kind(driver, self.classes.also):
             self._sliced.add(node)
 
     def add_quota(self, quota: ResourceQuota) -> None:
@@ -123,7 +123,7 @@ class InventoryBook:
 
     def _offers(self, node: Node) -> list[str]:
         names = {*node.status.capacity, *node.status.allocatable}
-        return sorted(name for name in names if gpu_resource_kind(name, self.also))
+        return sorted(name for name in names if gpu_resource_kind(name, self.classes.also))
 
     def _resource(self, node: Node, resource: str) -> NodeResource:
         return NodeResource(
@@ -138,6 +138,6 @@ class InventoryBook:
 
     def _is_gpu_quota(self, resource: str) -> bool:
         if resource.endswith(_CLASS_QUOTA):
-            return gpu_device_class_kind(resource.removesuffix(_CLASS_QUOTA), self.also) is not None
+            return bool(self.classes.is_gpu(resource.removesuffix(_CLASS_QUOTA)))
         prefix, _, name = resource.partition(".")
-        return prefix == "requests" and gpu_resource_kind(name, self.also) is not None
+        return prefix == "requests" and gpu_resource_kind(name, self.classes.also) is not None

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from gpuledger.audit.advisories import Advisory
-from gpuledger.audit.claims import claim_names
+from gpuledger.audit.claims import claim_names, has_claims
 from gpuledger.core.accounting import ContainerKind
 from gpuledger.core.model import NOTHING
 from gpuledger.core.resources import gpu_resource_kind
@@ -157,7 +157,7 @@ _PLAIN = frozenset(("cpu", "memory", "ephemeral-storage"))
 
 def asks_for_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
     """Whether a pod asks for a GPU, by resource, claim (which may be for something else) or annotation."""
-    return bool(manifest.spec.resource_claims) or names_gpu(manifest, also)
+    return has_claims(manifest) or names_gpu(manifest, also)
 
 
 def names_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:

@@ -66,7 +66,12 @@ def gpu_resource_kind(name: str, also: re.Pattern[str] | None = None) -> Resourc
 
 
 def gpu_device_class_kind(name: str, also: re.Pattern[str] | None = None) -> ResourceKind | None:
-    """What a device of the DRA DeviceClass `name` is, or None where it is no accelerator."""
+    """What a device of the DRA DeviceClass `name` is, or None where it is no accelerator.
+
+    A class may also be known by the extended resource that it is given for, such as `nvidia.com/gpu`.
+    """
+    if "/" in name:
+        return gpu_resource_kind(name, also)
     for kind, pattern in _DEVICE_CLASSES:
         if re.fullmatch(pattern, name):
             return kind

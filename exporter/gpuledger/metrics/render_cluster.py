@@ -24,7 +24,7 @@ POD_SPECS = (
 )
 QUOTA_SPECS = tuple(catalog.BY_NAME[name] for name in ("quota_hard", "quota_used"))
 POOL_SPECS = tuple(catalog.BY_NAME[name] for name in ("dra_pool_devices", "dra_pool_allocated"))
-CLAIM_SPECS = (catalog.BY_NAME["claim_devices"],)
+CLAIM_SPECS = tuple(catalog.BY_NAME[name] for name in ("claim_devices", "claim_unresolved"))
 WARNING_SPECS = tuple(
     catalog.BY_NAME[name] for name in ("pod_warning_events", "pod_warning_last_timestamp_seconds")
 )
@@ -79,11 +79,13 @@ def pool_rows(pool: Pool, parts: Iterable[PoolSlice], allocated: int) -> Rows:
     return {"dra_pool_devices": offered, "dra_pool_allocated": [(pool, float(allocated))]}
 
 
-def claim_rows(namespace: str, claim: str, devices: Mapping[str, int], state: str) -> Rows:
-    """The devices of a claim by device class; `state` is `allocated` or `waiting`."""
-    return {
-        "claim_devices": [((namespace, claim, name, state), float(count)) for name, count in devices.items()]
-    }
+def claim_rows(namespace: str, claim: str, gpus: Mapping[str, int], state: str, *, unresolved: bool) -> Rows:
+    """The GPUs of a claim by device class; `state` is `allocated` or `waiting`."""
+    rows: Rows = {}
+    for name, count in gpus.items():
+        add(rows, "claim_devices", (namespace, claim, name, state), count)
+    add(rows, "claim_unresolved", (namespace, claim), 1 if unresolved else None)
+    return rows
 
 
 def quota_rows(amounts: Iterable[tuple[str, str, str, Decimal, Decimal | None]]) -> Rows:

@@ -1,8 +1,27 @@
-"""Claims on devices (Dynamic Resource Allocation): what they ask for and what they were given."""
+"""Claims on devices (Dynamic Resource Allocation), and classes: what is asked for, and what was given."""
 
 from __future__ import annotations
 
 import msgspec
+
+
+class CelSelector(msgspec.Struct, frozen=True, gc=False):
+    """A CEL expression that is true of the devices that it selects."""
+
+    expression: str = ""
+
+
+class DeviceSelector(msgspec.Struct, frozen=True, gc=False):
+    """One of the selectors of which a device has to satisfy all."""
+
+    cel: CelSelector | None = None
+
+
+class ClassSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What a DeviceClass selects, and the extended resource that it is given for (KEP-5004)."""
+
+    selectors: list[DeviceSelector] = []
+    extended_resource_name: str = ""
 
 
 class ExactRequest(msgspec.Struct, frozen=True, gc=False, rename="camel"):

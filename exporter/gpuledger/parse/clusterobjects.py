@@ -10,7 +10,7 @@ import msgspec
 
 from gpuledger.core.inventory import PoolSlice
 from gpuledger.parse.kubelist import ObjectParser
-from gpuledger.parse.manifests import Namespace, Node, NodeStatus, ResourceClaim, ResourceQuota
+from gpuledger.parse.manifests import DeviceClass, Namespace, Node, NodeStatus, ResourceClaim, ResourceQuota
 from gpuledger.parse.objectmeta import ObjectMeta, unix_seconds
 from gpuledger.parse.podrequests import is_counted
 from gpuledger.parse.podspec import Condition, Number
@@ -70,6 +70,10 @@ def _quota(quota: ResourceQuota) -> ResourceQuota:
 
 def _namespace(namespace: Namespace) -> Namespace:
     return msgspec.structs.replace(namespace, metadata=_identity(namespace.metadata, namespace.metadata.labels))
+
+
+def _class(item: DeviceClass) -> DeviceClass:
+    return msgspec.structs.replace(item, metadata=_identity(item.metadata))
 
 
 def _claim(claim: ResourceClaim) -> ResourceClaim:
@@ -148,6 +152,7 @@ def _warning(event: _EventDocument) -> PodWarning:
 
 QUOTAS = ObjectParser(ResourceQuota, _quota)
 NAMESPACES = ObjectParser(Namespace, _namespace)
+CLASSES = ObjectParser(DeviceClass, _class)
 CLAIMS = ObjectParser(ResourceClaim, _claim)
 SLICES = ObjectParser(_SliceDocument, _slice)
 WARNINGS = ObjectParser(_EventDocument, _warning)

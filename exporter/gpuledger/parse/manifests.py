@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
 from gpuledger.core.model import NOTHING
-from gpuledger.parse.claimspec import ClaimSpec, ClaimStatus, ClaimTemplateSpec
+from gpuledger.parse.claimspec import ClaimSpec, ClaimStatus, ClaimTemplateSpec, ClassSpec
 from gpuledger.parse.objectmeta import ObjectMeta
 from gpuledger.parse.podplaces import limited_gpu, pod_places
 from gpuledger.parse.podspec import Condition, Number, PodSpec, PodStatus
@@ -112,6 +112,12 @@ class ResourceClaim(_Object, frozen=True, gc=False):
     status: ClaimStatus = ClaimStatus()
 
 
+class DeviceClass(_Object, frozen=True, gc=False):
+    """A class of devices for claims."""
+
+    spec: ClassSpec = ClassSpec()
+
+
 class ResourceClaimTemplate(_Object, frozen=True, gc=False):
     """A template of claims."""
 
@@ -131,14 +137,13 @@ class ResourceSlice(_Object, frozen=True, gc=False):
     spec: SliceSpec = SliceSpec()
 
 
-_Known = Node | Namespace | ResourceQuota | ResourceClaim | ResourceClaimTemplate | ResourceSlice
+_Known = Node | Namespace | ResourceQuota | DeviceClass | ResourceClaim | ResourceClaimTemplate | ResourceSlice
 KubeObject = PodManifest | _Known
 
-_KINDS: dict[str, type[_Known]] = {
-    cls.__name__: cls
-    for cls in (Node, Namespace, ResourceQuota, ResourceClaim, ResourceClaimTemplate, ResourceSlice)
-}
-_GROUPS = dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"), "resource.k8s.io")
+_KINDS: dict[str, type[_Known]] = {cls.__name__: cls for cls in get_args(_Known)}
+_GROUPS = dict.fromkeys(
+    ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"), "resource.k8s.io"
+)
 
 _pods = msgspec.json.Decoder(list[_Pod])
 

@@ -21,7 +21,7 @@ _BUSY = 429
 _MAX_WAIT_SECONDS = 30.0
 
 _RESOURCE = "/apis/resource.k8s.io/v1"
-_OF_DEVICES = ("resourceclaims", "resourceclaimtemplates", "resourceslices")
+_OF_DEVICES = ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices")
 
 
 class _Meta(msgspec.Struct, rename={"token": "continue"}):

@@ -19,12 +19,10 @@ from gpuledger.audit.advisories import Advisory, parse_advisories
 from gpuledger.audit.baseline import BaselineError, fingerprint, parse_baseline, render_baseline
 from gpuledger.audit.check import Check, Severity
 from gpuledger.audit.checks import CHECKS, STATIC_CHECKS
-from gpuledger.audit.claims import ClaimBook
 from gpuledger.audit.classic import CLASSIC_CHECKS
 from gpuledger.audit.engine import Audit
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod
-from gpuledger.audit.inventory import InventoryBook
 from gpuledger.audit.policy import Policy, PolicyError, parse_policy, stale_exceptions
 from gpuledger.audit.report.full_json import render_full_json
 from gpuledger.audit.report.github import render_github
@@ -211,8 +209,9 @@ def _judge(
         raise ConfigError(f"{args.policy}: {error}") from error
     except BaselineError as error:
         raise ConfigError(f"{args.baseline}: {error}") from error
-    facts = ClusterFacts(inventory=InventoryBook(also=also), claims=ClaimBook(also=also))
-    return Judge({check.id: check for check in checks}, facts, now, _minimum(args), policy, baseline)
+    return Judge(
+        {check.id: check for check in checks}, ClusterFacts(also), now, _minimum(args), policy, baseline
+    )
 
 
 def _gpu_resources(patterns: Sequence[re.Pattern[str]]) -> re.Pattern[str] | None:

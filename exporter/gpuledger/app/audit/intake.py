@@ -26,7 +26,7 @@ _PROGRESS_EVERY = 256
 _PROGRESS_SECONDS = 0.5
 
 _OF_A_NAMESPACE = ("resourcequotas", "resourceclaims", "resourceclaimtemplates")
-_OF_THE_CLUSTER = ("nodes", "namespaces", "resourceslices", *_OF_A_NAMESPACE)
+_OF_THE_CLUSTER = ("nodes", "namespaces", "deviceclasses", "resourceslices", *_OF_A_NAMESPACE)
 _NOT_TO_BE_SEEN = (403, 404)
 
 

@@ -15,16 +15,18 @@ from gpuledger.app.cluster.mirror import Mirror
 from gpuledger.app.cluster.podintake import PodIntake, PodRecord, Queued
 from gpuledger.app.cluster.stockbook import StockBook
 from gpuledger.app.cluster.warningbook import WARNINGS_KEPT, WarningBook
+from gpuledger.audit.deviceclasses import DeviceClasses
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.inventory import InventoryBook, QuotaInventory
 from gpuledger.audit.policy import Policy
 from gpuledger.audit.posture import Posture
 from gpuledger.audit.verdict import Judge
 from gpuledger.core.inventory import NodeStock
+from gpuledger.core.model import NOTHING
 from gpuledger.metrics.objectcache import Column, ObjectCache
 from gpuledger.metrics.render_cluster import POD_SPECS, QUOTA_SPECS, quota_rows
 from gpuledger.parse.clusterobjects import PodWarning, Slice
-from gpuledger.parse.manifests import Namespace, Node, ResourceClaim, ResourceQuota
+from gpuledger.parse.manifests import DeviceClass, Namespace, Node, ResourceClaim, ResourceQuota
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,21 @@ class _Known:
     """DRA drivers with the nodes on which they offer devices."""
     nodes: Mapping[str, Node]
     claims: Mapping[str, ResourceClaim]
+    classes: Mapping[str, DeviceClass]
 
     def changed_nodes(self, before: _Known) -> set[str] | None:
         """The nodes of which something else is known than before; None where that is true of the cluster."""
-        if replace(self, nodes={}, claims={}) != replace(before, nodes={}, claims={}):
+        if self._of_cluster() != before._of_cluster():
             return None
         names = self.nodes.keys() | before.nodes.keys()
         return {name for name in names if self.nodes.get(name) is not before.nodes.get(name)}
+
+    def changed_claims(self, before: _Known) -> bool:
+        """Whether claims may mean something else than before."""
+        return (self.claims, self.classes) != (before.claims, before.classes)
+
+    def _of_cluster(self) -> _Known:
+        return replace(self, nodes=NOTHING, claims=NOTHING, classes=NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +77,8 @@ class ClusterBooks:
         self._intake = intake
         self._lock = Lock()
         self._stock = StockBook(intake.shard, intake.also)
-        self._devices = DeviceBook(intake.shard)
+        self._classes = DeviceClasses(intake.also)
+        self._devices = DeviceBook(intake.shard, self._classes)
         self._warnings = WarningBook()
         self._audit = AuditBook(judge)
         self._known: _Known | None = None
@@ -79,6 +90,7 @@ class ClusterBooks:
         self.nodes = Mirror(lock, _uid, self._stock.change, self._stock.settle)
         self.quotas = Mirror(lock, _uid, self._quota)
         self.namespaces: Mirror[Namespace] = Mirror(lock, _uid, lambda _uid, _old, _new: None)
+        self.classes = Mirror[DeviceClass](lock, _uid, lambda _uid, _old, _new: None, self._learn_classes)
         self.claims = Mirror(lock, _uid, self._claim, self._devices.settle)
         self.slices = Mirror[Slice](
             lock, lambda each: each.uid, self._devices.change_slice, self._devices.settle
@@ -117,25 +129,28 @@ class ClusterBooks:
         """
         with self._lock:
             facts = self._facts()
-            nodes = dict(self._stock.nodes)
-            claims, drivers = (
-                dict(self.claims.objects),
-                frozenset((each.part.driver, each.part.node) for each in self.slices.objects.values()),
-            )
             self._audit.judge = replace(self._audit.judge, facts=facts, policy=policy, now=now)
-            expired = tuple(each.expired(now) for each in policy.exceptions)
-            known = _Known(
-                facts.posture, frozenset(facts.admin_namespaces), policy, expired, drivers, nodes, claims
-            )
-            before, self._known = self._known, known
+            before, self._known = self._known, known = self._known, self._what_is_known(facts, policy, now)
             changed = known.changed_nodes(before) if before else None
             if changed is None:
                 self._audit.rejudge(lambda _: True)
-            elif changed or claims != (before.claims if before else {}):
+            elif changed or (before and known.changed_claims(before)):
                 self._audit.rejudge(lambda pod: pod.node in changed or bool(pod.claims))
             waiting = [pod for pod in self.pods.objects.values() if pod.waiting is not None]
         for pod in waiting:
             self._audit_again(pod)
+
+    def _what_is_known(self, facts: ClusterFacts, policy: Policy, now: float) -> _Known:
+        return _Known(
+            facts.posture,
+            frozenset(facts.admin_namespaces),
+            policy,
+            expired=tuple(each.expired(now) for each in policy.exceptions),
+            drivers=frozenset((each.part.driver, each.part.node) for each in self.slices.objects.values()),
+            nodes=dict(self._stock.nodes),
+            claims=dict(self.claims.objects),
+            classes=dict(self.classes.objects),
+        )
 
     def _audit_again(self, pod: PodRecord) -> None:
         audited = self._intake.audit(pod.waiting) if pod.waiting else None
@@ -145,10 +160,11 @@ class ClusterBooks:
 
     def _facts(self) -> ClusterFacts:
         """What the whole cluster tells about its pods."""
-        facts = ClusterFacts(inventory=InventoryBook(also=self._intake.also))
-        items: tuple[Node | Namespace | ResourceClaim, ...] = (
+        facts = ClusterFacts(self._intake.also)
+        items: tuple[Node | Namespace | DeviceClass | ResourceClaim, ...] = (
             *self.nodes.objects.values(),
             *self.namespaces.objects.values(),
+            *self.classes.objects.values(),
             *self.claims.objects.values(),
         )
         for item in items:
@@ -184,11 +200,23 @@ class ClusterBooks:
 
     def _amounts(self, quotas: Iterable[ResourceQuota]) -> Iterator[QuotaInventory]:
         """What those quotas that are this shard's say of GPUs."""
-        book = InventoryBook(also=self._intake.also)
+        book = InventoryBook(self._classes)
         for quota in quotas:
             if self._intake.shard.owns(quota.metadata.uid):
                 book.add_quota(quota)
         return book.quotas()
+
+    def _learn_classes(self) -> None:
+        """What classes mean decides what claims and quotas are for."""
+        classes = DeviceClasses(self._intake.also)
+        for each in self.classes.objects.values():
+            classes.add(each)
+        if classes == self._classes:
+            return
+        self._classes = classes
+        self._devices.learn(classes)
+        for uid, quota in self.quotas.objects.items():
+            self._quota(uid, quota, quota)
 
     def _claim(self, uid: str, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         self._devices.change_claim(uid, old, new)
@@ -196,5 +224,5 @@ class ClusterBooks:
         self._audit.put(uid, self._intake.audit(new) if new is not None and mine else None)
 
 
-def _uid(item: Node | Namespace | ResourceQuota | ResourceClaim) -> str:
+def _uid(item: Node | Namespace | ResourceQuota | DeviceClass | ResourceClaim) -> str:
     return item.metadata.uid

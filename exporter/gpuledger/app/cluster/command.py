@@ -37,7 +37,7 @@ from gpuledger.sources.listwatch import DEFAULT_PACE, ApiConnection, Pace
 T = TypeVar("T")
 
 DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
-"""Of resource.k8s.io: devices and claims look the same in all of them, as far as they are read."""
+"""Of resource.k8s.io: classes, devices and claims look the same in all of them, as far as they are read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,6 +103,7 @@ def feeds(
         feed("resourcequotas", QUOTAS, books.quotas, "/api/v1/resourcequotas"),
         feed("namespaces", NAMESPACES, books.namespaces, "/api/v1/namespaces"),
         feed("events", WARNINGS, books.warnings, "/api/v1/events", fieldSelector=warnings),
+        feed("deviceclasses", CLASSES, books.classes, *(f"{path}/deviceclasses" for path in dra)),
         feed("resourceclaims", CLAIMS, books.claims, *(f"{path}/resourceclaims" for path in dra)),
         feed("resourceslices", SLICES, books.slices, *(f"{path}/resourceslices" for path in dra)),
     ]

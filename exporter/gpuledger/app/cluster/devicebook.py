@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuledger.audit.claims import ClaimBook
+from gpuledger.audit.claims import devices_of
+from gpuledger.audit.deviceclasses import DeviceClasses
 from gpuledger.core.inventory import Device, Pool, PoolSlice, pools_of
 from gpuledger.core.sharding import Shard
 from gpuledger.metrics.objectcache import Column, ObjectCache
@@ -30,8 +31,11 @@ class PoolStock:
 class DeviceBook:
     """Devices are counted over claims, not over the pods that share them, and each device once."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: Shard, classes: DeviceClasses) -> None:
         self._shard = shard
+        self._classes = classes
+        self._claims: dict[str, ResourceClaim] = {}
+        """Those that are this shard's, by UID."""
         self._slices: dict[str, PoolSlice] = {}
         self._holders: dict[Pool, Counter[Device]] = {}
         """How many claims hold each device of a pool."""
@@ -61,9 +65,16 @@ class DeviceBook:
                 del self._holders[device[:2]]
         self._stale |= before != after
         if new is not None and self._shard.owns(uid):
-            self._claim_series.put(uid, _rows(new))
-        else:
+            self._claims[uid] = new
+            self._claim_series.put(uid, _rows(new, self._classes))
+        elif self._claims.pop(uid, None) is not None:
             self._claim_series.remove(uid)
+
+    def learn(self, classes: DeviceClasses) -> None:
+        """Other classes than before: claims may be for other devices than it seemed."""
+        self._classes = classes
+        for uid, claim in self._claims.items():
+            self._claim_series.put(uid, _rows(claim, classes))
 
     def settle(self) -> None:
         """Write the pools anew, of which there are about as many as nodes, if any has changed."""
@@ -102,9 +113,15 @@ def _devices(claim: ResourceClaim | None) -> set[Device]:
     }
 
 
-def _rows(claim: ResourceClaim) -> Rows:
-    book = ClaimBook()
-    book.add(claim)
-    meta = claim.metadata
+def _rows(claim: ResourceClaim, classes: DeviceClasses) -> Rows:
+    """Its GPUs by class as it asks for them, and whether there may be more than can be told."""
+    gpus: dict[str, int] = {}
+    unresolved = False
+    for (name, driver), count in devices_of(claim).items():
+        is_gpu = classes.is_gpu(name, driver)
+        if is_gpu is None or (is_gpu and count is None):
+            unresolved = True
+        elif is_gpu and count is not None:
+            gpus[name or driver] = gpus.get(name or driver, 0) + count
     state = "waiting" if claim.status.allocation is None else "allocated"
-    return claim_rows(meta.namespace, meta.name, book.devices(meta.namespace, meta.name) or {}, state)
+    return claim_rows(claim.metadata.namespace, claim.metadata.name, gpus, state, unresolved=unresolved)

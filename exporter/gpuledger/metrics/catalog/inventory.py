@@ -87,8 +87,14 @@ DRA = (
     gauge(
         "claim_devices",
         ("namespace", "claim", "device_class", "state"),
-        "Devices that a claim holds (state allocated), or asks for before it is allocated (state waiting).",
-        "API resourceclaims",
+        "GPUs that a claim holds (state allocated), or asks for before it is allocated (state waiting).",
+        "API resourceclaims, deviceclasses",
+    ),
+    gauge(
+        "claim_unresolved",
+        ("namespace", "claim"),
+        "1 while nothing tells how many GPUs a claim is for: it asks for all, or by a class that does not say.",
+        "API resourceclaims, deviceclasses",
     ),
 )
 

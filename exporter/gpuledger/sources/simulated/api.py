@@ -14,6 +14,7 @@ from typing import Self
 from gpuledger.sources.kubehttp import ApiError
 from gpuledger.sources.simulated.clusterobjects import (
     claim_objects,
+    class_objects,
     namespace_objects,
     node_objects,
     quota_objects,
@@ -53,6 +54,7 @@ class SimulatedApi:
                 event for life in lives for event in warnings_about(life, identities, now)
             ),
             "/apis/resource.k8s.io/v1/resourceslices": lambda: slice_objects(identities),
+            "/apis/resource.k8s.io/v1/deviceclasses": lambda: class_objects(self._population.identities),
             "/apis/resource.k8s.io/v1/resourceclaims": lambda: claim_objects(self._population),
         }
         if path not in collections:

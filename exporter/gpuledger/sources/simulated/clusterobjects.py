@@ -13,6 +13,7 @@ from gpuledger.sources.simulated.population import Life, Population
 
 DRIVER = "gpu.nvidia.com"
 """NVIDIA's DRA driver for GPUs, and the class of its devices."""
+_LARGE = "large-memory"
 _HOST = {"cpu": "128", "memory": "1Ti", "pods": "110"}
 
 
@@ -101,11 +102,25 @@ def slice_objects(identities: Identities) -> Iterator[Object]:
             }
 
 
+def class_objects(identities: Identities) -> Iterator[Object]:
+    """The driver's class, which stands in for `nvidia.com/gpu`, and one that does not say whose it has."""
+    own = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'gpu'"
+    large = f"device.capacity['{DRIVER}'].memory.isGreaterThan(quantity('90Gi'))"
+    bridge = {"extendedResourceName": "nvidia.com/gpu"}
+    for name, expression, more in ((DRIVER, own, bridge), (_LARGE, large, {})):
+        yield {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceClass",
+            "metadata": {"name": name, "uid": identities.uuid("class", name)},
+            "spec": {"selectors": [{"cel": {"expression": expression}}], **more},
+        }
+
+
 def claim_objects(population: Population) -> Iterator[Object]:
     """The claims of tenants, each once though pods share it; that of one who waits is not allocated."""
     for tenant in {tenant.claim: tenant for _, tenant in population.tenants if tenant.claim}.values():
-        count = 1 if tenant.node else 2
-        request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "count": count}}
+        wanted, count = (DRIVER, 1) if tenant.node else (_LARGE, 2)
+        request = {"name": "gpu", "exactly": {"deviceClassName": wanted, "count": count}}
         devices = [
             {"request": "gpu", "driver": DRIVER, "pool": tenant.node, "device": f"gpu-{place.gpu}"}
             for place in tenant.places
