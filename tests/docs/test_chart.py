@@ -82,6 +82,21 @@ def test_the_sizes_are_the_charts(row: str, role: str) -> None:
     )
 
 
+def test_the_values_that_the_installation_shows_make_scrapes_alerts_and_dashboards() -> None:
+    (block,) = re.findall(
+        r"^   ```yaml\n(   # values.yaml\n.*?)^   ```", read("install.md"), re.MULTILINE | re.DOTALL
+    )
+    values = yaml.safe_load(block)
+
+    for kind in ("PodMonitor", "PrometheusRule"):
+        objects = rendered(values, kind)
+        assert objects
+        assert all("kube-prometheus-stack" == each["metadata"]["labels"]["release"] for each in objects)
+    assert [] != [
+        each for each in rendered(values, "ConfigMap") if "grafana_dashboard" in each["metadata"]["labels"]
+    ]
+
+
 def rendered(values: dict[str, Any], kind: str) -> list[Any]:
     files = helm_python.Chart.load(CHART).render(values, name="gpuledger", namespace="gpuledger")
     texts = [text for name, text in files.items() if name.endswith(".yaml")]
