@@ -3,7 +3,7 @@
 
 #include "standin.h"
 
-#define POLL_US 20000
+#define POLL_US 100000 /* a driver wakes no one in vain: looking often would cost the caller what it doesn't there */
 
 typedef struct {
     nvmlDevice_t device;
@@ -79,9 +79,10 @@ nvmlReturn_t answer_nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *dat
         return NVML_ERROR_INVALID_ARGUMENT;
     unsigned long long deadline = standin_now() + timeout * 1000ULL;
     while (!deliver(set, data)) {
-        if (standin_now() >= deadline)
+        unsigned long long now = standin_now();
+        if (now >= deadline)
             return NVML_ERROR_TIMEOUT;
-        standin_pause(POLL_US);
+        standin_pause(deadline - now < POLL_US ? deadline - now : POLL_US);
     }
     return NVML_SUCCESS;
 }

@@ -167,14 +167,32 @@ def test_an_instance_that_is_no_device_is_looked_for_once(library: Path, tmp_pat
     assert looks[False] + 1 == looks[True]
 
 
+EVERY_CYCLE = {
+    "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetTemperatureV",
+    "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetTotalEnergyConsumption",
+    "nvmlDeviceGetCurrentClocksEventReasons",
+    "nvmlDeviceGetMemoryInfo_v2",
+    "nvmlDeviceGetComputeRunningProcesses_v3",
+    "nvmlDeviceGetGraphicsRunningProcesses_v3",
+    "nvmlDeviceGetMPSComputeRunningProcesses_v3",
+    "nvmlDeviceGetSamples",
+    "nvmlDeviceGetProcessUtilization",
+}
+"""What changes from second to second, or must not be missed: each GPU is asked once a cycle."""
+
+
 def test_a_cycle_makes_few_calls(library: Path, tmp_path: Path) -> None:
     scenario = h100_node(8)
     for gpu in scenario.gpus:
         gpu.processes = [Process(pid=1000 + number, memory=1 << 30, sm=10) for number in range(8)]
-    totals = {}
+    counts = []
     for cycles in (10, 30):
         read(library, scenario, tmp_path, cycles)
-        totals[cycles] = sum(read_calls(tmp_path / f"calls-{cycles}").values())
-    calls_per_cycle = (totals[30] - totals[10]) / 20
+        counts.append(read_calls(tmp_path / f"calls-{cycles}"))
+    fewer, more = counts
+    per_gpu = {name: (more[name] - fewer.get(name, 0)) / 20 / 8 for name in more}
 
-    assert calls_per_cycle / 8 < 30
+    assert EVERY_CYCLE == {name for name, calls in per_gpu.items() if calls == 1.0}
+    assert sum(per_gpu.values()) < 15.5  # with what is read every ten seconds

@@ -153,7 +153,7 @@ def test_a_process_on_a_device_that_nothing_names_stays_on_the_gpu(node: GpuNode
 def test_gpm_is_per_gpu_instance(node: GpuNode) -> None:
     node.has(h100_mig((1, 0), (2, 0)))
     node.read()
-    reading = node.read_gpu(after=1)
+    reading = node.read_gpu(after=SLOW)
 
     assert [{"mig_sm_active_ratio": {(): 0.5}, "mig_dram_active_ratio": {(): 0.25}}] * 2 == [
         dict(mig.values) for mig in reading.mig_devices
@@ -163,7 +163,7 @@ def test_gpm_is_per_gpu_instance(node: GpuNode) -> None:
 def test_what_two_devices_share_is_not_copied_to_each(node: GpuNode) -> None:
     node.has(h100_mig((1, 0), (1, 1), (2, 0)))
     node.read()
-    reading = node.read_gpu(after=1)
+    reading = node.read_gpu(after=SLOW)
 
     assert {"MIG-1-0": 0, "MIG-1-1": 0, "MIG-2-0": 2} == {
         mig.uuid: len(mig.values) for mig in reading.mig_devices

@@ -48,6 +48,18 @@ def test_lists_are_merged(node: GpuNode, processes: list[Process], expected: tup
     assert expected == node.read_gpu().processes
 
 
+def test_more_processes_than_before_are_all_listed(node: GpuNode) -> None:
+    gpu = Gpu(uuid="GPU-1")
+    node.has(gpu)
+    listed = []
+    for count in (1, 64, 1000, 2):
+        gpu.processes = [Process(pid=pid, memory=pid) for pid in range(1, count + 1)]
+        node.change()
+        listed.append(node.read_gpu(after=1).processes)
+
+    assert [tuple(ProcessUse(p, p) for p in range(1, count + 1)) for count in (1, 64, 1000, 2)] == listed
+
+
 def test_a_process_may_be_on_several_gpus(node: GpuNode) -> None:
     gpus = h100(0), h100(1)
     for gpu, memory in zip(gpus, (100, 200), strict=True):

@@ -37,6 +37,7 @@ class MigDevices:
         self._slices: dict[Instance, _Slice] = {}
         self._looked_for: set[Instance] = set()
         self._meters: dict[MigUuid, GpmMeter] = {}
+        self._ratios: dict[MigUuid, dict[str, MetricValues]] = {}
 
     def refresh(self) -> None:
         """See which devices there are; when the driver does not tell, those known before stand."""
@@ -54,11 +55,22 @@ class MigDevices:
             self._looked_for |= instances
         return {instance: found.uuid for instance, found in self._slices.items()}
 
-    def read(self, uptime: float) -> tuple[MigDevice, ...]:
-        """What each device measures; one that has gone since the last look is left out."""
+    def measure(self, uptime: float) -> None:
+        """Measure what each device did since the last time."""
+        self._ratios = {
+            uuid: {
+                f"mig_{name}": {(): ratio}
+                for name, ratio in meter.read(uptime).items()
+                if self._values.is_plausible(f"mig_{name}", ratio)
+            }
+            for uuid, meter in self._meters.items()
+        }
+
+    def read(self) -> tuple[MigDevice, ...]:
+        """What each device uses now, and did when last measured; one that has gone since then is left out."""
         devices = []
         for found in list(self._slices.values()):
-            ratios = self._ratios(found, uptime)
+            ratios = self._ratios.get(found.uuid, {})
             try:
                 memory = read_memory(found.calls, self._values, "mig_memory_used_bytes")
             except GpuLostError:
@@ -98,12 +110,3 @@ class MigDevices:
             meter = self._calls.ask("GPM samples", GpmMeter, self._calls, self._values, alone[uuid].instance[0])
             if meter is not None:
                 self._meters[uuid] = meter
-
-    def _ratios(self, found: _Slice, uptime: float) -> dict[str, MetricValues]:
-        meter = self._meters.get(found.uuid)
-        ratios = {} if meter is None else meter.read(uptime)
-        return {
-            f"mig_{name}": {(): ratio}
-            for name, ratio in ratios.items()
-            if self._values.is_plausible(f"mig_{name}", ratio)
-        }

@@ -152,7 +152,7 @@ READINGS = (
     *(
         _one(
             "gpu_clock_hertz",
-            Tier.FAST,
+            Tier.SLOW,
             pynvml.nvmlDeviceGetClockInfo,
             labels=(name,),
             args=(clock,),
@@ -179,7 +179,7 @@ READINGS = (
     ),
     _one(
         "gpu_performance_state",
-        Tier.FAST,
+        Tier.SLOW,
         pynvml.nvmlDeviceGetPerformanceState,
         values=lambda state: (None if state == pynvml.NVML_PSTATE_UNKNOWN else state,),
     ),

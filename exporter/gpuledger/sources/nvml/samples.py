@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 import pynvml
@@ -10,6 +12,7 @@ import pynvml
 from gpuledger.core.model import ProcessSample
 from gpuledger.sources.nvml.driver import Calls, Handle
 from gpuledger.sources.nvml.plausible import RATIO, Values
+from gpuledger.sources.nvml.records import RecordBuffer
 
 Sample: TypeAlias = tuple[int, int, float]
 """The driver's wall clock in microseconds, PID (0 for the GPU as a whole) and ratio."""
@@ -23,6 +26,13 @@ MICROSECONDS = 1_000_000
 MARGIN = 1 * MICROSECONDS
 """How far back the first look goes (all the way would be history from before our time), and how far ahead of
 our clock a sample may be stamped."""
+
+
+_SAMPLE = "QI4x"
+"""nvmlSample_t, of which utilisation is an unsigned int: time and percent."""
+
+_PROCESS_SAMPLE = "I4xQI12x"
+"""nvmlProcessUtilizationSample_t: PID, time, percent of the SMs; memory, encoder and decoder are left out."""
 
 
 class SampleBuffer:
@@ -59,8 +69,15 @@ class UseSamples:
     """The two buffers of a GPU that tell how it is used. MIG has neither."""
 
     def __init__(self, calls: Calls, values: Values) -> None:
-        self._gpu = SampleBuffer(calls, values, "gpu_busy_seconds_total", _gpu_samples)
-        self._processes = SampleBuffer(calls, values, "process_sm_utilization_ratio", _process_samples)
+        self._gpu = SampleBuffer(
+            calls, values, "gpu_busy_seconds_total", partial(_gpu_samples, RecordBuffer(_SAMPLE))
+        )
+        self._processes = SampleBuffer(
+            calls,
+            values,
+            "process_sm_utilization_ratio",
+            partial(_process_samples, RecordBuffer(_PROCESS_SAMPLE)),
+        )
 
     def of_gpu(self, now: float) -> tuple[tuple[float, float], ...] | None:
         """How busy the GPU was: (Unix time, ratio)."""
@@ -77,21 +94,25 @@ class UseSamples:
         return tuple(ProcessSample(pid, stamp / MICROSECONDS, ratio) for stamp, pid, ratio in samples if pid)
 
 
-def _gpu_samples(handle: Handle, since: int) -> list[Sample]:
+def _gpu_samples(buffer: RecordBuffer, handle: Handle, since: int) -> list[Sample]:
+    kind, after = pynvml.NVML_GPU_UTILIZATION_SAMPLES, ctypes.c_ulonglong(since)
+    value_type = ctypes.byref(ctypes.c_uint())
     try:
-        _, samples = pynvml.nvmlDeviceGetSamples(handle, pynvml.NVML_GPU_UTILIZATION_SAMPLES, since)
+        rows = buffer.read(
+            "nvmlDeviceGetSamples",
+            lambda call, rows, count: call(handle, kind, after, value_type, count, rows),
+        )
     except pynvml.NVMLError_NotFound:
         return []
-    return [(sample.timeStamp, 0, sample.sampleValue.uiVal / 100) for sample in samples]
+    return [(stamp, 0, percent / 100) for stamp, percent in rows]
 
 
-def _process_samples(handle: Handle, since: int) -> list[Sample]:
+def _process_samples(buffer: RecordBuffer, handle: Handle, since: int) -> list[Sample]:
+    after = ctypes.c_ulonglong(since)
     try:
-        samples = pynvml.nvmlDeviceGetProcessUtilization(handle, since)
+        rows = buffer.read(
+            "nvmlDeviceGetProcessUtilization", lambda call, rows, count: call(handle, rows, count, after)
+        )
     except pynvml.NVMLError_NotFound:
         return []
-    except pynvml.NVMLError as error:
-        if error.value == pynvml.NVML_SUCCESS:  # what pynvml makes of a buffer that holds nothing at all
-            return []
-        raise
-    return [(sample.timeStamp, sample.pid, sample.smUtil / 100) for sample in samples]
+    return [(stamp, pid, sm / 100) for pid, stamp, sm in rows]

@@ -14,7 +14,7 @@ from gpuledger.sources.nvml.gpm import RATIOS, TOTALS, GpmMeter, has_gpm
 from gpuledger.sources.nvml.memory import memory_v2, read_memory
 from gpuledger.sources.nvml.mig import MigDevices
 from gpuledger.sources.nvml.plausible import Values
-from gpuledger.sources.nvml.processes import LISTS, read_processes
+from gpuledger.sources.nvml.processes import LISTS, ProcessLists
 from gpuledger.sources.nvml.samples import UseSamples
 from gpuledger.sources.nvml.table import Table
 
@@ -49,6 +49,7 @@ class Session:
         self._values = Values(dropped)
         self._table = Table(self.calls, self._values)
         self._samples = UseSamples(self.calls, self._values)
+        self._lists = ProcessLists(self.calls)
         self._meter: GpmMeter | None = None
         self._mig = MigDevices(self.calls, self._values) if mig else None
         self._refusals = 0
@@ -62,18 +63,22 @@ class Session:
         return enabled
 
     def read_slow(self) -> None:
-        """Read what changes rarely, and find the MIG devices."""
+        """Read what changes rarely or is an average since the last time, and find the MIG devices."""
         self._table.read_slow()
+        uptime = self._clocks.uptime()
         if self._meter is None and has_gpm(self.calls):
             self._meter = self.calls.ask("GPM samples", GpmMeter, self.calls, self._values)
+        if self._meter is not None:
+            measured = self._meter.read(uptime)
+            for name in _GPM_NAMES:
+                self._values.put((f"gpu_{name}", ()), measured.get(name))
         if self._mig is not None:
             self._mig.refresh()
+            self._mig.measure(uptime)
 
     def read(self, gpu: Gpu, info: Mapping[str, str]) -> GpuReading:
         """Read what changes from cycle to cycle; the rest is as of the last slow round."""
         self._table.read_fast()
-        uptime = self._clocks.uptime()
-        self._read_gpm(uptime)
         memory = read_memory(self.calls, self._values, "gpu_memory_used_bytes")
         listed_at, wall = self._clocks.uptime(), self._clocks.wall()
         processes = self._read_processes(None if memory is None else memory.total)
@@ -90,7 +95,7 @@ class Session:
             read_at=wall,
             busy_samples=busy_samples,
             process_samples=process_samples,
-            mig_devices=self._mig.read(uptime) if self._mig else (),
+            mig_devices=self._mig.read() if self._mig else (),
             unsupported=self._named_refusals(),
         )
 
@@ -100,15 +105,9 @@ class Session:
             if held is not None:
                 held.close()
 
-    def _read_gpm(self, uptime: float) -> None:
-        if self._meter is not None:
-            measured = self._meter.read(uptime)
-            for name in _GPM_NAMES:
-                self._values.put((f"gpu_{name}", ()), measured.get(name))
-
     def _read_processes(self, total: int | None) -> tuple[ProcessUse, ...] | None:
         """The processes; one that has more memory than the GPU (`total` bytes) has none that is known."""
-        merged = read_processes(self.calls)
+        merged = self._lists.read()
         if merged is None:
             return None
         for process, used in merged.items() if total is not None else ():
