@@ -1,4 +1,4 @@
-"""A Kubernetes API server's list, watch and get on loopback, with the faults that real ones have.
+"""A Kubernetes API server's list, watch, get and reviews on loopback, with the faults that real ones have.
 
 Its manners were compared with a real 1.36: items of a list lack `kind`, objects of a watch have it, bookmarks
 have null containers, refusals are `Status` objects, every event is a line. A limit means nothing with
@@ -44,6 +44,7 @@ class Asked:
     query: dict[str, str]
     headers: dict[str, str]
     at: float = field(default_factory=time.monotonic)
+    document: Object = field(default_factory=dict)
 
     @property
     def watch(self) -> bool:
@@ -94,6 +95,10 @@ class ApiServer:
     requests: list[Asked] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     store: ApiStore = field(default_factory=ApiStore)
+    users: dict[str, str] = field(default_factory=dict)
+    """Names by the tokens that a TokenReview finds good."""
+    allowed: set[tuple[str, str]] = field(default_factory=set)
+    """Names with a path, no resource, that they may get."""
     closing: threading.Event = field(default_factory=threading.Event)
     _connections: set[socket.socket] = field(default_factory=set)
     _http: _HttpServer | None = None
@@ -218,10 +223,16 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Quiet."""
 
+    def do_POST(self) -> None:
+        self._serve(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
     def do_GET(self) -> None:
+        self._serve({})
+
+    def _serve(self, document: Object) -> None:
         api, url = self.server.api, urlsplit(self.path)
         headers = {name.lower(): value for name, value in self.headers.items()}
-        asked = Asked(url.path, dict(parse_qsl(url.query, keep_blank_values=True)), headers)
+        asked = Asked(url.path, dict(parse_qsl(url.query, keep_blank_values=True)), headers, document=document)
         api.requests.append(asked)
         self._fault = api.fault_for(asked)
         self._sent = 0
@@ -237,6 +248,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._route(asked)
 
     def _route(self, asked: Asked) -> None:
+        if asked.document:
+            return self._review(asked.document)
         match = _PATH.fullmatch(asked.path)
         if match is None:
             return self._refuse(404)
@@ -245,6 +258,27 @@ class _Handler(BaseHTTPRequestHandler):
         if match["name"]:
             return self._get(self.server.api.store.get(resource, scope.namespace, match["name"]))
         return self._watch(scope, asked.query) if asked.watch else self._list(scope, asked)
+
+    def _review(self, review: Object) -> None:
+        """Answer as a real 1.20 did; `user` alone says whose a token is, of groups all have the usual ones."""
+        spec = review["spec"]
+        if review["kind"] == "TokenReview":
+            status = self._whose(spec["token"])
+        else:
+            asked = spec["nonResourceAttributes"]
+            allowed = asked["verb"] == "get" and (spec["user"], asked["path"]) in self.server.api.allowed
+            status = {"allowed": allowed}
+        self._answer(
+            json.dumps({**review, "metadata": {"creationTimestamp": None}, "status": status}).encode(), 201
+        )
+
+    def _whose(self, token: str) -> Object:
+        user = self.server.api.users.get(token)
+        if user is None:
+            return {"user": {}, "error": "[invalid bearer token, Token has been invalidated]"}
+        groups = ["system:serviceaccounts", "system:authenticated"]
+        identity = {"username": user, "uid": f"uid-of-{user}", "groups": groups}
+        return {"authenticated": True, "user": identity, "audiences": ["https://kubernetes.default.svc"]}
 
     def _get(self, obj: Object | None) -> None:
         if obj is None:

@@ -67,9 +67,9 @@ class WebSecurity(Guard):
             await channel.shake_hands()
         except ssl.SSLError as error:
             self._refused["handshake"] += 1
-            if error.reason == "HTTP_REQUEST":
+            if getattr(error, "reason", "") == "HTTP_REQUEST":
                 writer.write(HTTPS_ONLY)
-            await Channel(reader, writer).part()
+            await channel.part()
             raise
         return channel
 

@@ -155,10 +155,10 @@ def _refuse_twins(node: Any, depth: int = 0) -> None:
 
 
 def _without_blanks(document: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """What is there in a mapping: a key without a value is as good as none."""
+    """What is there in a mapping: a known key without a value is as good as none."""
     for key, value in document.items():
         kept = dict(_without_blanks(value)) if isinstance(value, dict) else value
-        if kept not in (None, "", {}):
+        if kept not in (None, "", {}) or key not in (*_KEYS, *HEADERS):
             yield key, kept
 
 
