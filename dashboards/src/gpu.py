@@ -120,7 +120,8 @@ NODE_ROW = row(
     ),
     rows(
         "What pods can ask for here",
-        "Units by resource name. Allocatable below capacity: the device plugin calls devices unhealthy.",
+        "Units by resource name. Allocatable below capacity: the device plugin calls devices unhealthy. "
+        "The kubelet tells of the healthy ones without the API.",
         {"resource": "Resource"},
         *(
             Column(
@@ -135,6 +136,7 @@ NODE_ROW = row(
                 ("Placeable", "placeable"),
             )
         ),
+        Column("By kubelet", "max by (resource) (gpuledger_kubelet_allocatable_devices{NODE})"),
         width=12,
     ),
 )

@@ -80,7 +80,7 @@ class World:
 
     def allocations(self) -> AllocationsReading:
         self._first("podresources")
-        return AllocationsReading((ALLOCATION,))
+        return AllocationsReading((ALLOCATION,), {"nvidia.com/gpu": 8})
 
     def logs(self) -> PodLogs:
         self._first("podlogs")
@@ -297,6 +297,11 @@ def test_a_loop_whose_first_cycle_hangs_is_trouble_too(world: World, books: Reco
         until(lambda: loop.troubles(stall_timeout=0.2))
         assert loop.snapshot() is None
     loop.stop()
+
+
+def test_what_the_kubelet_could_give_is_shown(loop: NodeLoop) -> None:
+    until(lambda: shown(loop).allocatable)
+    assert {"nvidia.com/gpu": 8} == shown(loop).allocatable
 
 
 def test_a_reading_is_booked_once_however_often_the_loop_looks(

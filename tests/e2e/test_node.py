@@ -42,6 +42,12 @@ def test_a_pod_with_two_gpus_uses_each_as_its_processes_do(rig: Rig) -> None:
     assert allocated == by(rig, f"gpuledger_container_allocated{pod}", "gpu_uuid", "resource")
 
 
+def test_what_the_kubelet_has_to_give_is_counted_without_the_api(rig: Rig) -> None:
+    whole = [gpu for gpu in rig.gpus if not gpu.migs]
+    given = by(rig, 'gpuledger_kubelet_allocatable_devices{job="node"}', "resource")
+    assert {("nvidia.com/gpu",): len(whole)} == given
+
+
 def test_pods_that_share_a_gpu_are_told_apart_by_their_processes(rig: Rig) -> None:
     gpu = f'{{job="node",gpu_uuid="{rig.gpus[2].uuid}"}}'
     memory = {("chat-6d4cf56db6-x7k2p",): 8_000 * MIB, ("notebook",): 3_000 * MIB}

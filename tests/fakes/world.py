@@ -158,6 +158,8 @@ class World:
                 if tenant.devices
             )
         )
+        whole = [gpu.uuid for gpu in self.scenario.gpus if not gpu.migs and not gpu.lost]
+        self.kubelet.allocatable = kubelet.allocatable(kubelet.devices("nvidia.com/gpu", *whole))
         if self._api is not None:
             self._publish_api(self._api)
 

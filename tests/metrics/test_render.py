@@ -138,6 +138,7 @@ SNAPSHOT = NodeSnapshot(
     ),
     attribution={"owned": 1, "pid-namespace": 1},
     unresolved_allocations=1,
+    allocatable={"nvidia.com/gpu": 1},
     dropped={"gpu_temperature_celsius": 3},
 )
 

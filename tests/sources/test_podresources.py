@@ -63,7 +63,7 @@ def test_a_kubelet_that_does_not_tell_what_is_allocatable_is_read(
     path: Path, source: PodResourcesSource
 ) -> None:
     with FakeKubelet(path, PODS):
-        assert AllocationsReading(ALLOCATIONS, None) == source.read()
+        assert AllocationsReading(ALLOCATIONS) == source.read()
 
 
 def test_a_restarted_kubelet_on_a_new_socket_is_found(path: Path, source: PodResourcesSource) -> None:

@@ -219,13 +219,14 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class AllocationsReading:
-    """What the kubelet has allocated, and how many GPUs (slices, shares) it has of each resource.
+    """What the kubelet has allocated, and how many GPUs (slices, shares) it could give of each resource.
 
-    `allocatable` is None where the kubelet does not tell (before Kubernetes 1.21).
+    A resource is missing where no device of it is healthy, where its device plugin is gone, and where the
+    kubelet does not tell (before Kubernetes 1.21).
     """
 
     allocations: tuple[Allocation, ...]
-    allocatable: Mapping[str, int] | None = None
+    allocatable: Mapping[str, int] = field(default_factory=lambda: NOTHING)
 
 
 # ---- what the API says ----

@@ -120,6 +120,8 @@ class NodeSnapshot:
     """False when the API, asked for this node's pods, lists none of those that the kubelet runs."""
     unresolved_allocations: int | None = None
     """Allocated devices whose id names no GPU of this node."""
+    allocatable: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+    """Devices, slices or shares that the kubelet could give, by resource."""
     dropped: Mapping[str, int] = field(default_factory=lambda: NOTHING)
     """Implausible readings since the start, by metric."""
 

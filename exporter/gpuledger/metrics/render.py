@@ -214,5 +214,7 @@ def _cycle(rows: Rows, snapshot: NodeSnapshot) -> None:
     for result, count in snapshot.attribution.items():
         add(rows, "attribution_processes", (node, result), count)
     add(rows, "unresolved_allocations", (node,), snapshot.unresolved_allocations)
+    for resource, count in snapshot.allocatable.items():
+        add(rows, "kubelet_allocatable_devices", (node, resource), count)
     for name, count in snapshot.dropped.items():
         add(rows, "dropped_readings_total", (node, name), count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuledger.core.errors import SourceError
-from gpuledger.core.model import AllocationsReading
+from gpuledger.core.model import NOTHING, AllocationsReading
 from gpuledger.parse.podresources import parse_allocatable, parse_list
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class PodResourcesSource:
             self._channel.close()
             self._channel = None
 
-    def _read_allocatable(self, channel: grpc.Channel) -> Mapping[str, int] | None:
+    def _read_allocatable(self, channel: grpc.Channel) -> Mapping[str, int]:
         import grpc  # noqa: PLC0415 - as in read
 
         try:
@@ -60,7 +60,7 @@ class PodResourcesSource:
             # Without the method, or (1.21 and 1.22) with its feature gate off.
             if error.code() not in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.UNKNOWN):
                 raise
-            return None
+            return NOTHING
 
     def _call(self, channel: grpc.Channel, method: str) -> bytes:
         call = channel.unary_unary(

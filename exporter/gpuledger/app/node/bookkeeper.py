@@ -52,6 +52,8 @@ class Findings:
     logs: PodLogs = field(default_factory=PodLogs)
     allocations: tuple[Allocation, ...] | None = None
     """None while the kubelet has not told them: who was given a GPU is unknown then, and nobody's fault."""
+    allocatable: Mapping[str, int] = field(default_factory=lambda: NOTHING)
+    """Devices that the kubelet could give, by resource."""
     xids: tuple[XidEvent, ...] = ()
 
 
@@ -114,6 +116,7 @@ class Bookkeeper:
             attribution=_results(processes) if any(r.processes is not None for r in readings) else NOTHING,
             api_knows_node=api_knows_node,
             unresolved_allocations=unresolved if found.allocations is not None else None,
+            allocatable=found.allocatable,
             dropped=found.nvml.dropped if found.nvml is not None else NOTHING,
         )
 

@@ -197,6 +197,7 @@ class NodeLoop:
             api_is_current=pods is not None and pods.health().up,
             logs=self._logs.last(ALLOCATIONS_OUTLIVE_SECONDS) or PodLogs(),
             allocations=allocations.allocations if allocations is not None else None,
+            allocatable=allocations.allocatable if allocations is not None else NOTHING,
             xids=tuple(self._sources.xids.popleft() for _ in range(len(self._sources.xids))),
         )
         now = Moment(time.monotonic(), time.time())

@@ -12,7 +12,7 @@ from gpuledger.metrics.catalog.exporter import SELF
 from gpuledger.metrics.catalog.gpu import GPU, GPU_INFO_LABELS, MIG_DEVICE
 from gpuledger.metrics.catalog.inventory import ASKED, DRA, NODE_STOCK, WARNINGS
 from gpuledger.metrics.catalog.pods import POD_FACTS
-from gpuledger.metrics.catalog.use import CONTAINER, PROCESS_ROW, UNATTRIBUTED
+from gpuledger.metrics.catalog.use import CONTAINER, KUBELET, PROCESS_ROW, UNATTRIBUTED
 
 __all__ = ["BY_NAME", "CLUSTER", "GPU_INFO_LABELS", "SECTIONS", "SPECS"]
 
@@ -22,6 +22,7 @@ SECTIONS: tuple[tuple[str, tuple[MetricSpec, ...]], ...] = (
     ("Containers", CONTAINER),
     ("Processes", PROCESS_ROW),
     ("Use without an owner", UNATTRIBUTED),
+    ("Devices that the kubelet has to give", KUBELET),
     ("Pods that use, hold or ask for a GPU", POD_FACTS),
     ("Nodes with GPUs, as the API has them", NODE_STOCK),
     ("What is asked for, and who waits", ASKED),

@@ -52,6 +52,15 @@ CONTAINER = (
     ),
 )
 
+KUBELET = (
+    gauge(
+        "kubelet_allocatable_devices",
+        ("node", "resource"),
+        "Healthy devices, slices or shares that device plugins offer the kubelet, held by a container or not.",
+        "kubelet PodResources",
+    ),
+)
+
 PROCESS_ROW = (
     gauge(
         "process_memory_used_bytes",

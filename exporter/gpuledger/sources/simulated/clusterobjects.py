@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from gpuledger.sources.simulated.cast import NAMESPACES, QUOTAS
-from gpuledger.sources.simulated.hardware import MACHINES, Machine
+from gpuledger.sources.simulated.hardware import MACHINES
 from gpuledger.sources.simulated.identity import Identities
 from gpuledger.sources.simulated.podobjects import Object
 from gpuledger.sources.simulated.population import Life, Population
@@ -20,7 +20,7 @@ _HOST = {"cpu": "128", "memory": "1Ti", "pods": "110"}
 def node_objects(population: Population) -> Iterator[Object]:
     """The nodes; the one without driver is cordoned, and its device plugin offers nothing."""
     for machine in population.machines:
-        offers = {name: str(count) for name, count in _offers(machine).items()}
+        offers = {name: str(count) for name, count in machine.offers.items()}
         usable = offers if machine.driver else dict.fromkeys(offers, "0")
         labels = {
             "kubernetes.io/hostname": machine.name,
@@ -44,17 +44,6 @@ def node_objects(population: Population) -> Iterator[Object]:
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
         }
-
-
-def _offers(machine: Machine) -> Counter[str]:
-    """What the device plugin of a machine offers, as by its strategies for MIG and sharing."""
-    if machine.by_claim:
-        return Counter()
-    if machine.shares:
-        return Counter({"nvidia.com/gpu.shared": machine.gpus * machine.shares})
-    offers = Counter({"nvidia.com/gpu": machine.gpus - len(machine.mig)})
-    offers.update(f"nvidia.com/mig-{part.profile}" for parts in machine.mig.values() for part in parts)
-    return offers
 
 
 def namespace_objects(identities: Identities) -> Iterator[Object]:

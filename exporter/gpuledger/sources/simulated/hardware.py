@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -58,6 +59,16 @@ class Machine:
     by_claim: bool = False
     """Whether GPUs are had by claim (Dynamic Resource Allocation) and not from a device plugin."""
     driver: bool = True
+
+    @property
+    def offers(self) -> Mapping[str, int]:
+        """What its device plugin offers, as by its strategies for MIG and sharing."""
+        if self.by_claim:
+            return {}
+        if self.shares:
+            return {"nvidia.com/gpu.shared": self.gpus * self.shares}
+        parts = Counter(f"nvidia.com/mig-{part.profile}" for parts in self.mig.values() for part in parts)
+        return {"nvidia.com/gpu": self.gpus - len(self.mig), **parts}
 
 
 MACHINES = (

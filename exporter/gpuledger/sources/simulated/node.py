@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from gpuledger.core.errors import SourceError
 from gpuledger.core.model import (
+    NOTHING,
     Allocation,
     AllocationsReading,
     Cgroup,
@@ -69,7 +70,8 @@ class SimulatedNode:
                 for life in self._lives(self._clock())
                 if not life.over and (resource := _resource(life))
                 for device in map(self._device_id, life.tenant.places)
-            )
+            ),
+            self.machine.offers if self.machine.driver else NOTHING,
         )
 
     def logs(self) -> PodLogs:
