@@ -164,7 +164,7 @@ def assert_counters_go_on(before: NodeSnapshot, after: NodeSnapshot) -> None:
     Of an account that had ended and is in use again nobody can tell whether it is the old one. What no
     process accounts for is no account: it may go by the name of one.
     """
-    accounts = [*before.containers, *(use for use in before.unattributed if use.sm_seconds is not None)]
+    accounts = (u for u in uses(before) if isinstance(u, ContainerUse) or u.sm_seconds is not None)
     activity = {account(use): use.active for use in accounts}
     lasting = {account(use) for use in uses(after) if activity.get(account(use)) in (True, use.active)}
     counted = dict(counters(after))
