@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from gpuledger.core.model import Allocation, Gpu, GpuReading, GpuUuid, MigDevice, MigUuid
@@ -48,6 +49,7 @@ _INDEXED_RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared")
 _INDEX = re.compile(rf"(?P<index>\d+){_REPLICA}")
 
 
+@lru_cache(maxsize=4096)  # a node's ids are the same in every cycle
 def parse_device_id(resource: str, device_id: str) -> DeviceRef:
     """What `device_id` of `resource` refers to; an unknown form refers to nothing.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from io import FileIO
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -50,6 +51,8 @@ class _Known:
     facts: ProcessFacts
     cgroup_at: float = -inf
     resources_at: float = -inf
+    process: psutil.Process | None = None
+    """Kept, for to make one costs as much as to ask it."""
 
 
 class ProcfsSource:
@@ -120,9 +123,7 @@ class ProcfsSource:
             cgroup = self._read_cgroup(stat.pid, root_is_host=self._root_is_host and not is_zombie)
             known = replace(known, facts=replace(known.facts, cgroup=cgroup), cgroup_at=now)
         if now - known.resources_at >= RESOURCES_SECONDS:
-            cpu_seconds, resident_bytes = self._read_resources(stat.pid)
-            facts = replace(known.facts, cpu_seconds=cpu_seconds, resident_bytes=resident_bytes)
-            known = replace(known, facts=facts, resources_at=now)
+            known = self._read_resources(known, now)
         return known
 
     def _read_stat(self, pid: int) -> ProcStat:
@@ -137,20 +138,28 @@ class ProcfsSource:
         return stat
 
     def _read_cgroup(self, pid: int, *, root_is_host: bool) -> Cgroup:
-        text = Path(self._root, str(pid), "cgroup").read_text(encoding="utf-8", errors="surrogateescape")
-        return parse_cgroup(text, root_is_host=root_is_host)
+        with FileIO(f"{self._root}/{pid}/cgroup") as file:
+            text = file.readall().decode(errors="surrogateescape")
+        return _parsed_cgroup(text, root_is_host=root_is_host)
 
-    def _read_resources(self, pid: int) -> tuple[float, int] | tuple[None, None]:
+    def _read_resources(self, known: _Known, now: float) -> _Known:
+        process, cpu_seconds, resident_bytes = known.process, None, None
         before, psutil.PROCFS_PATH = psutil.PROCFS_PATH, self._root
         try:
-            process = psutil.Process(pid)
-            with process.oneshot():
-                times = process.cpu_times()
-                return times.user + times.system, process.memory_info().rss
+            process = process or psutil.Process(known.facts.pid)
+            times, memory = process.cpu_times(), process.memory_info()
         except (psutil.Error, OSError):
-            return None, None
+            pass  # what can't be read is unknown
+        else:
+            cpu_seconds, resident_bytes = times.user + times.system, memory.rss
         finally:
             psutil.PROCFS_PATH = before
+        facts = replace(known.facts, cpu_seconds=cpu_seconds, resident_bytes=resident_bytes)
+        return replace(known, facts=facts, resources_at=now, process=process)
+
+
+_parsed_cgroup = lru_cache(maxsize=1024)(parse_cgroup)
+"""It is read to see that it is still the same."""
 
 
 def _is_namespace(link: str, name: str) -> bool:
