@@ -17,7 +17,7 @@ demo: .venv/.stamp ## See it work on a simulated cluster; no GPU and no Kubernet
 
 .PHONY: test
 test: $(WHEEL)/.stamp tools ## Set up and run the tests (unit, end to end, faults) on the built wheel.
-	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m "not cluster and not churn" $(PYTEST_FLAGS)
+	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m "not cluster and not churn and not image" $(PYTEST_FLAGS)
 
 .PHONY: e2e
 e2e: $(WHEEL)/.stamp tools ## Only the tests with real processes, cgroups, gRPC and Prometheus (root).
@@ -26,6 +26,11 @@ e2e: $(WHEEL)/.stamp tools ## Only the tests with real processes, cgroups, gRPC 
 .PHONY: e2e-cluster
 e2e-cluster: $(WHEEL)/.stamp tools ## The node role on the real cluster that KUBECONFIG names; this machine must be its node.
 	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m cluster tests/cluster $(PYTEST_FLAGS)
+
+.PHONY: image
+image: .venv/.stamp ## Build the image without a registry, and run both roles from it as the chart says (root).
+	@tests/tools/prerequisites.sh gcc openssl buildah debootstrap runc
+	$(BIN)/pytest -m image tests/image $(PYTEST_FLAGS)
 
 .PHONY: churn
 churn: $(WHEEL)/.stamp tools ## Pods that come and go on that cluster for CHURN_SECONDS (60): no owner may be wrong.

@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - a program beside its data, no package
 """Prints what the image needs: the dependencies but for the Kubernetes client.
 
-That reads kubeconfig files, which a pod has none of: 97 MB and most of the packages that scanners complain about.
+That reads kubeconfig files, of which a pod has none; with what it needs in turn it is 97 MB and 24 packages.
 """
 
 from __future__ import annotations

@@ -201,12 +201,16 @@ def _has_content(path: Path) -> bool:
 
 
 def _kubeconfig_endpoint(paths: str, context: str) -> Endpoint:
-    from kubernetes.client import Configuration  # noqa: PLC0415 - 34 MiB that the service account does without
-    from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415 - as above
-    from yaml import YAMLError  # noqa: PLC0415 - as above
-
     if not any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path):
         raise SourceError(f"no kubeconfig at {paths}; name one with --kubeconfig")
+    try:
+        from kubernetes.client import Configuration  # noqa: PLC0415 - 34 MiB that the service account does without
+        from kubernetes.config import ConfigException, load_kube_config  # noqa: PLC0415 - as above
+        from yaml import YAMLError  # noqa: PLC0415 - as above
+    except ImportError as error:
+        raise SourceError(
+            f"kubeconfig {paths}: the image has no Kubernetes client; pip install gpuledger"
+        ) from error
     configuration = Configuration()
     try:
         load_kube_config(paths, context or None, configuration, persist_config=False)
