@@ -152,12 +152,14 @@ class Ledger:
             account.throttled_seconds[reason] = account.throttled_seconds.get(reason, 0.0) + seconds
         ratios = metered.sm_ratio
         measured = tuple(
-            replace(
-                process,
-                holder=self._bounded(process.holder),
-                sm_ratio=None if ratios is None else ratios.get(process.use.pid, 0.0),
+            AttributedProcess(
+                p.gpu,
+                p.use,
+                self._bounded(p.holder),
+                p.facts,
+                None if ratios is None else ratios.get(p.use.pid, 0.0),
             )
-            for process in processes
+            for p in processes
         )
         self._book_processes(reading, measured, metered, now)
         if reading.processes is not None:

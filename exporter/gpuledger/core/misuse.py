@@ -95,17 +95,17 @@ def _past_the_kubelet(view: NodeView) -> Iterator[Misuse]:
     """Processes on GPUs that their container was not given."""
     if view.allocations is None:
         return
-    given: dict[tuple[str, ...], list[Allocation]] = {}
+    given: dict[tuple[str, str], list[Allocation]] = {}
     for each in view.allocations:
-        given.setdefault((each.namespace, each.pod, each.container), []).append(each)
-        given.setdefault((each.namespace, each.pod, ""), []).append(each)
+        given.setdefault((each.namespace, each.pod), []).append(each)
     for process in view.processes:
         owner = process.holder
         if not isinstance(owner, Owner) or _is_gone(owner, view):
             continue
-        pod = _pod(owner, view)
-        allocations = given.get((owner.namespace, owner.pod, owner.container), [])
+        of_pod = given.get((owner.namespace, owner.pod), ())
+        allocations = [each for each in of_pod if owner.container in ("", each.container)]
         if not allocations:
+            pod = _pod(owner, view)
             if pod is None or not pod.asks_otherwise:
                 yield Misuse("rt-use-without-request", owner)
         elif all(each.gpu_uuid is not None for each in allocations) and not any(

@@ -73,6 +73,8 @@ class Bookkeeper:
         """The processes of the cycle before."""
         self._waiting: deque[XidEvent] = deque(maxlen=1000)
         """Driver errors of GPUs that have not been read yet."""
+        self._resolved: tuple[object, Sequence[Allocation]] = (None, ())
+        """What the last allocations and devices came to."""
         self._index: tuple[Mapping[PodUid, Pod], PodIndex] = (NOTHING, PodIndex())
 
     def book(self, found: Findings, now: Moment) -> NodeSnapshot:
@@ -83,8 +85,7 @@ class Bookkeeper:
         self._ledger.open()
         allocations = found.allocations or ()
         api_knows_node = not found.api_is_current or knows_this_node(allocations, evidence.pods)
-        live = live_allocations(allocations, evidence.pods)
-        resolved = [resolve(allocation, self._readings) for allocation in live]
+        resolved = self._resolve(live_allocations(allocations, evidence.pods))
         unresolved = self._book_allocations(resolved, evidence, now)
         processes: list[AttributedProcess] = []
         for reading in readings:
@@ -125,6 +126,14 @@ class Bookkeeper:
         if pods is not self._index[0]:
             self._index = (pods, PodIndex.of(pods.values()))
         return self._index[1]
+
+    def _resolve(self, allocations: tuple[Allocation, ...]) -> Sequence[Allocation]:
+        """The allocations with the devices that they mean; anew only when either has changed."""
+        devices = [(reading.gpu, [mig.uuid for mig in reading.mig_devices]) for reading in self._readings]
+        if (allocations, devices) != self._resolved[0]:
+            resolved = [resolve(allocation, self._readings) for allocation in allocations]
+            self._resolved = ((allocations, devices), resolved)
+        return self._resolved[1]
 
     def _book_allocations(
         self, allocations: Sequence[Allocation], evidence: Evidence, now: Moment
