@@ -17,11 +17,15 @@ demo: .venv/.stamp ## See it work on a simulated cluster; no GPU and no Kubernet
 
 .PHONY: test
 test: $(WHEEL)/.stamp tools ## Set up and run the tests (unit, end to end, faults) on the built wheel.
-	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m "not cluster and not churn and not image" $(PYTEST_FLAGS)
+	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m "not cluster and not churn and not image and not day" $(PYTEST_FLAGS)
 
 .PHONY: e2e
 e2e: $(WHEEL)/.stamp tools ## Only the tests with real processes, cgroups, gRPC and Prometheus (root).
 	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m e2e $(PYTEST_FLAGS)
+
+.PHONY: day
+day: $(WHEEL)/.stamp tools ## A day of the simulated cluster under the alerts: all silent where all is well.
+	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m day $(PYTEST_FLAGS)
 
 .PHONY: e2e-cluster
 e2e-cluster: $(WHEEL)/.stamp tools ## The node role on the real cluster that KUBECONFIG names; this machine must be its node.
@@ -41,7 +45,7 @@ fuzz: .venv/.stamp ## Search at random for what breaks: every Hypothesis test, w
 	$(BIN)/pytest -m hypothesis --hypothesis-profile=fuzz --timeout=0 $(PYTEST_FLAGS)
 
 .PHONY: check
-check: lint test ## The whole gate: what must pass before a change lands.
+check: lint test day ## The whole gate: what must pass before a change lands.
 
 .PHONY: lint
 lint: .venv/.stamp ## Format, ruff, mypy, import contracts, generated files in sync.

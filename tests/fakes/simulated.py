@@ -24,6 +24,7 @@ from gpuledger.core.errors import SourceError
 from gpuledger.core.meter import Moment
 from gpuledger.core.snapshot import SourceHealth
 from gpuledger.parse.kubeobjects import parse_pod
+from gpuledger.sources.kubehttp import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,17 +124,29 @@ class WatchedCluster:
         intake = PodIntake(chosen_checks(minimum), read_advisories(), clock)
         books = ClusterBooks(intake, Judge(CHECKS, ClusterFacts(), clock(), minimum))
         self._api, self._clock = cluster.api, clock
-        self._feeds = feeds(ClusterSettings(), books, intake, connected=cluster.api.connect)
+        followed = feeds(ClusterSettings(), books, intake, connected=cluster.api.connect)
+        self._feeds = [feed for feed in followed if self._objects(feed) is not None]
+        self._known: dict[str, list[dict[str, Any]] | None] = {}
         self._loop = _Current(self._feeds, books, clock)
         self._page = ClusterPage(self._loop, intake, series_limit=10_000)
 
     def page(self) -> str:
         """What a scrape shows once all is known that the API has now."""
         for feed in self._feeds:
-            body = {"metadata": {}, "items": self._api.objects(feed.kind.paths[0], {}, self._clock())}
-            feed._sink.replace(feed.kind.parse_list(json.dumps(body).encode()).items)
+            objects = self._objects(feed)
+            if objects != self._known.get(feed.kind.name):
+                self._known[feed.kind.name] = objects
+                body = json.dumps({"metadata": {}, "items": objects}).encode()
+                feed._sink.replace(feed.kind.parse_list(body).items)
         self._loop.books.refresh(Policy(), self._clock())
         return self._page.answer(SCRAPE).body.decode()
+
+    def _objects(self, feed: Feed[Any]) -> list[dict[str, Any]] | None:
+        """All of a kind; None where this cluster does not have the kind."""
+        try:
+            return self._api.objects(feed.kind.paths[0], {}, self._clock())
+        except ApiError:
+            return None
 
 
 class _Current(ClusterLoop):
