@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from gpuledger.parse.manifests import PodManifest, parse_objects
-from gpuledger.parse.podrequests import requests_of
+from gpuledger.parse.podrequests import gpu_requests_of, requests_of
 from gpuledger.parse.podspec import PodSpec, PodStatus
 
 GPU = "nvidia.com/gpu"
@@ -135,3 +135,22 @@ def test_what_a_claim_stands_in_for_is_the_claims() -> None:
     }
     spec = msgspec.convert({"containers": [asking(gpu=1, cpu=2)]}, PodSpec)
     assert {"cpu": 2, "pods": 1} == requests_of(spec, msgspec.convert(status, PodStatus))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"containers": [asking(gpu=1, cpu=2), asking(gpu=2)]}, id="containers"),
+        pytest.param({"containers": [asking(gpu=1)], "initContainers": [asking(gpu=2)]}, id="init container"),
+        pytest.param(
+            {"containers": [asking(gpu=1)], "initContainers": [asking(gpu=2, always=True), asking(gpu=1)]},
+            id="sidecar",
+        ),
+        pytest.param({"containers": [asking(gpu="a lot")], "overhead": {GPU: 1}}, id="overhead alone"),
+        pytest.param({"containers": [asking(cpu=1)], "resources": {"requests": {GPU: 4}}}, id="none"),
+    ],
+)
+def test_gpus_alone_are_counted_as_beside_the_rest(spec: dict[str, Any]) -> None:
+    pod = msgspec.convert(spec, PodSpec)
+    expected = {name: amount for name, amount in requests_of(pod, PodStatus()).items() if name == GPU}
+    assert expected == gpu_requests_of(pod, PodStatus())

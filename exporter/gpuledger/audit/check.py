@@ -12,7 +12,7 @@ import msgspec
 if TYPE_CHECKING:
     from gpuledger.audit.facts import ClusterFacts
     from gpuledger.audit.finding import AuditedPod, Finding
-    from gpuledger.audit.subject import PodSubject
+    from gpuledger.audit.subject import Part, PodSubject
     from gpuledger.parse.manifests import ResourceClaim, ResourceClaimTemplate
 
 
@@ -47,12 +47,13 @@ def _flags_nothing(_: object) -> Iterator[Hit]:
     return iter(())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Check:
     """A check of pods, or of claims, or one that the node role makes at run time and that has no rule here.
 
     `severity` is the worst that it gives before the cluster's facts are known; `judge` then has the last
-    word. `title` stands in report lines, `flags` says which fields make a finding. A finding is dropped where
+    word. `title` stands in report lines, `flags` says which fields make a finding. The rule is asked about pods
+    alone that have one of the parts that the check is `of`, if it names any. A finding is dropped where
     a check in `covered_by` flagged the same place. `opt_in` checks run only when named, `of_failed` ones on
     failed pods alone. GPU infrastructure is exempt from checks that flag what it is `expected` to do.
     """
@@ -66,6 +67,7 @@ class Check:
     why: str
     remediation: str
     references: tuple[str, ...]
+    of: tuple[Part, ...] = ()
     claim_rule: Callable[[ResourceClaim | ResourceClaimTemplate], Iterator[Hit]] = _flags_nothing
     judge: Callable[[ClusterFacts, AuditedPod, Finding], Severity | None] | None = None
     covered_by: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from gpuledger.audit.annotations import annotated_reason
@@ -14,7 +15,15 @@ from gpuledger.audit.finding import AuditedPod, Finding
 from gpuledger.audit.infrastructure import infrastructure_role
 from gpuledger.audit.reach import TENTATIVE_WAYS, ways_to_gpu
 from gpuledger.audit.stack import component_of
-from gpuledger.audit.subject import AuditContext, fractions_of, names_gpu, subject_of, waiting_for
+from gpuledger.audit.subject import (
+    AuditContext,
+    Part,
+    PodSubject,
+    fractions_of,
+    names_gpu,
+    subject_of,
+    waiting_for,
+)
 from gpuledger.core.model import NOTHING
 from gpuledger.parse.manifests import (
     KubeObject,
@@ -45,14 +54,6 @@ class Audit:
     reach: bool = True
     facts: ClusterFacts = field(default_factory=ClusterFacts)
     _seen: set[int] = field(default_factory=set)
-    _of_failed: tuple[Check, ...] = field(init=False)
-    _of_others: tuple[Check, ...] = field(init=False)
-    _of_gpus: tuple[Check, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._of_failed = tuple(check for check in self.checks if check.of_failed)
-        self._of_others = tuple(check for check in self.checks if not check.of_failed)
-        self._of_gpus = tuple(check for check in self._of_others if check.of_gpus)
 
     def take(self, item: KubeObject) -> AuditedPod | None:
         """Audit an object; None where there is nothing to audit, or it was audited before."""
@@ -81,8 +82,7 @@ class Audit:
             self.facts.inventory.add_requests(manifest.spec.node_name, gpus)
         if self._is_elsewhere(manifest.namespace):
             return None
-        checks = self._of_gpus if maybe and not claims else self._of_others
-        hits = [(check, hit) for check in checks for hit in check.pod_rule(pod)]
+        hits = self._hits(pod, of_gpus=maybe and not claims)
         if len(hits) > 1:
             order = {container.path: index for index, container in enumerate(pod.containers)}
             hits.sort(key=lambda entry: order.get(_element(entry[1].path), len(order)))
@@ -102,7 +102,7 @@ class Audit:
         if manifest.status.phase != "Failed" or self._is_elsewhere(manifest.namespace):
             return None
         pod = subject_of(manifest, self.context)
-        hits = [(check, hit) for check in self._of_failed for hit in check.pod_rule(pod)]
+        hits = self._hits(pod, failed=True)
         if not hits or self._is_repeated(manifest.meta.uid, manifest.path):
             return None
         return _audited(manifest, hits, (), self._excuses(manifest))
@@ -126,6 +126,10 @@ class Audit:
             ),
         )
 
+    def _hits(self, pod: PodSubject, *, failed: bool = False, of_gpus: bool = False) -> list[tuple[Check, Hit]]:
+        checks = _chosen(tuple(self.checks), pod.parts, failed=failed, of_gpus=of_gpus)
+        return [(check, hit) for check in checks for hit in check.pod_rule(pod)]
+
     def _excuses(self, manifest: PodManifest) -> Mapping[str, str]:
         """The annotations that count: a tenant writes those of live objects, while files are reviewed."""
         if manifest.live or not self.annotations:
@@ -146,6 +150,20 @@ class Audit:
 
 
 Hits = Sequence[tuple[Check, Hit]]
+
+
+@lru_cache(maxsize=512)
+def _chosen(
+    checks: tuple[Check, ...], parts: frozenset[Part], *, failed: bool, of_gpus: bool
+) -> tuple[Check, ...]:
+    """Those of the checks that are made on pods with such parts, failed or not, and perhaps of GPUs alone."""
+    return tuple(
+        check
+        for check in checks
+        if check.of_failed == failed
+        and (check.of_gpus or not of_gpus)
+        and (not check.of or not parts.isdisjoint(check.of))
+    )
 
 
 def _audited(

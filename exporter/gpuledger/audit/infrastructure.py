@@ -49,7 +49,8 @@ _HUB = r"(?:docker\.io/)?"
 _ROLES = {
     "device plugin": rf"{_NVIDIA}(?:k8s-device-plugin|gpu-feature-discovery)|{_HUB}rocm/k8s-device-plugin"
     rf"|(?:gke\.gcr\.io|gcr\.io/gke-release)/nvidia-gpu-device-plugin|{_HUB}intel/intel-gpu-plugin",
-    "metrics exporter": rf"{_NVIDIA}dcgm(?:-exporter)?|{_HUB}rocm/device-metrics-exporter",
+    "metrics exporter": rf"{_NVIDIA}dcgm(?:-exporter)?|{_HUB}rocm/device-metrics-exporter"
+    r"|ghcr\.io/gpuledger/gpuledger",
     TOOLKIT: rf"{_NVIDIA}container-toolkit",
     "driver": rf"{_NVIDIA}(?:driver|k8s-driver-manager|gdrdrv|nvidia-fs)",
     "MIG manager": rf"{_NVIDIA}k8s-mig-manager",
@@ -65,7 +66,7 @@ _PATTERNS = {role: re.compile(pattern) for role, pattern in _ROLES.items()}
 def infrastructure_role(namespace: str, workload: Workload, spec: PodSpec) -> str:
     """What part of the GPU stack a pod is, by its first container; empty where any evidence is missing."""
     containers = (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)
-    return role_of(namespace, workload, [container.image for container in containers])
+    return role_of(namespace, workload, (container.image for container in containers))
 
 
 def role_of(namespace: str, workload: Workload, images: Iterable[str]) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import lru_cache
 from typing import Literal
 
@@ -13,13 +12,25 @@ import msgspec
 
 from gpuledger.audit.advisories import Advisory
 from gpuledger.audit.claims import claim_names, has_claims
-from gpuledger.core.accounting import ContainerKind
+from gpuledger.core.accounting import ContainerKind, Quantities
 from gpuledger.core.model import NOTHING
 from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.manifests import PodManifest
-from gpuledger.parse.podrequests import requests_of
-from gpuledger.parse.podspec import Container, Number, PodSpec, Resources, Volume, VolumeMount
-from gpuledger.parse.quantity import parse_amount
+from gpuledger.parse.podrequests import gpu_requests_of
+from gpuledger.parse.podspec import (
+    Container,
+    Lifecycle,
+    Number,
+    PodSpec,
+    Resources,
+    SecurityContext,
+    Volume,
+    VolumeMount,
+)
+from gpuledger.parse.quantity import readable_amount
+
+Part = Literal["security context", "hostPath", "environment", "annotations", "network", "GPU request"]
+"""What some pods have and many don't: of each, the checks of it have something to look at."""
 
 FRACTION_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
 """KAI scheduler's requests for part of a GPU, which no resource shows."""
@@ -67,11 +78,12 @@ class AuditContext:
 
 
 class PodSubject(msgspec.Struct, frozen=True):
-    """A pod or a pod template under audit."""
+    """A pod or a pod template under audit, and which of the parts it has that not every pod has."""
 
     manifest: PodManifest
     context: AuditContext
     containers: tuple[ContainerSubject, ...]
+    parts: frozenset[Part]
 
     @property
     def spec(self) -> PodSpec:
@@ -121,22 +133,19 @@ class PodSubject(msgspec.Struct, frozen=True):
     @property
     def unknown_gpus(self) -> tuple[str, ...]:
         """The GPU resources of which the amount can't be read."""
-        parts = (*self.spec.containers, *self.spec.init_containers)
-        amounts = [
-            entry
-            for part in parts
-            for entry in (*part.resources.limits.items(), *part.resources.requests.items())
-        ]
-        also = self.context.also
-        unknown = {name for name, amount in amounts if not is_amount(amount) and gpu_resource_kind(name, also)}
+        unknown = {
+            name
+            for container in self.containers
+            for name in container.gpus
+            for amounts in (container.spec.resources.limits, container.spec.resources.requests)
+            if name in amounts and readable_amount(amounts[name]) is None
+        }
         return tuple(sorted(unknown))
 
     @property
-    def gpu_requests(self) -> dict[str, Decimal]:
+    def gpu_requests(self) -> Quantities:
         """The effective request per GPU resource."""
-        also = self.context.also
-        requests = requests_of(self.spec, self.manifest.status, also)
-        return {name: amount for name, amount in requests.items() if gpu_resource_kind(name, also)}
+        return gpu_requests_of(self.spec, self.manifest.status, self.context.also)
 
 
 def subject_of(manifest: PodManifest, context: AuditContext) -> PodSubject:
@@ -148,7 +157,31 @@ def subject_of(manifest: PodManifest, context: AuditContext) -> PodSubject:
         *_subjects(spec.containers, "regular", f"{path}.containers", context, claims),
         *_subjects(spec.ephemeral_containers, "ephemeral", f"{path}.ephemeralContainers", context, claims),
     )
-    return PodSubject(manifest, context, containers)
+    return PodSubject(manifest, context, containers, frozenset(_parts(manifest, containers)))
+
+
+def _parts(manifest: PodManifest, containers: Iterable[ContainerSubject]) -> Iterator[Part]:
+    if manifest.spec.security_context != _NO_CONTEXT:
+        yield "security context"
+    if manifest.annotations:
+        yield "annotations"
+    if any(volume.host_path for volume in manifest.spec.volumes):
+        yield "hostPath"
+    for container in containers:
+        spec = container.spec
+        if container.gpus:
+            yield "GPU request"
+        if spec.env or spec.env_from:
+            yield "environment"
+        if spec.security_context != _NO_CONTEXT:
+            yield "security context"
+        probed = spec.liveness_probe or spec.readiness_probe or spec.startup_probe
+        if spec.ports or probed or spec.lifecycle != _NO_HOOKS:
+            yield "network"
+
+
+_NO_CONTEXT = SecurityContext()
+_NO_HOOKS = Lifecycle()
 
 
 _PLAIN = frozenset(("cpu", "memory", "ephemeral-storage"))
@@ -206,23 +239,9 @@ def is_nvidia_device(name: str, also: re.Pattern[str] | None) -> bool:
     return kind not in (None, "attribute") and _OTHER_VENDORS.fullmatch(name) is None
 
 
-@lru_cache(maxsize=4096)
 def is_asked(amount: Number) -> bool:
     """Whether an amount is more than nothing; one that can't be read is."""
-    try:
-        return parse_amount(amount) > 0
-    except ValueError:
-        return True
-
-
-@lru_cache(maxsize=4096)
-def is_amount(quantity: Number) -> bool:
-    """Whether Kubernetes takes the quantity in a resource list."""
-    try:
-        parse_amount(quantity)
-    except ValueError:
-        return False
-    return True
+    return readable_amount(amount) != 0
 
 
 def _subjects(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
 
@@ -16,7 +16,7 @@ from gpuledger.core.accounting import (
 )
 from gpuledger.core.model import NOTHING
 from gpuledger.core.resources import gpu_resource_kind
-from gpuledger.parse.podspec import Container, ContainerStatus, PodSpec, PodStatus, Resources
+from gpuledger.parse.podspec import Container, ContainerStatus, Number, PodSpec, PodStatus, Resources
 from gpuledger.parse.quantity import parse_readable
 
 _ZERO, _ONE = Decimal(0), Decimal(1)
@@ -29,8 +29,7 @@ def requests_of(spec: PodSpec, status: PodStatus, also: re.Pattern[str] | None =
     A resize on its way counts as in `PodRequests` with `UseStatusResources` since Kubernetes 1.33. What a claim
     stands in for (KEP-5004) is the claim's; what can't be read does not count.
     """
-    bridge = status.extended_resource_claim_status
-    by_claim = {mapping.resource_name for mapping in bridge.request_mappings} if bridge else ()
+    by_claim = _by_claim(status)
     overhead = parse_readable(spec.overhead)
     requests = effective_requests(
         _containers(spec, status), overhead=overhead, pod_level=_pod_level(spec, status, overhead)
@@ -42,6 +41,24 @@ def requests_of(spec: PodSpec, status: PodStatus, also: re.Pattern[str] | None =
             if name not in by_claim and is_counted(name, also)
         )
     )
+
+
+def gpu_requests_of(spec: PodSpec, status: PodStatus, also: re.Pattern[str] | None = None) -> Quantities:
+    """As `requests_of`, of GPU resources alone: no resize and no `spec.resources` of the pod touches them."""
+
+    def asked(amounts: Mapping[str, Number]) -> Quantities:
+        return parse_readable({name: amounts[name] for name in amounts if gpu_resource_kind(name, also)})
+
+    requests = effective_requests(
+        (
+            (kind, container_requests(asked(container.resources.requests), asked(container.resources.limits)))
+            for kind, container in _by_kind(spec)
+        ),
+        overhead=asked(spec.overhead) if spec.overhead else NOTHING,
+    )
+    for name in _by_claim(status):
+        requests.pop(name, None)
+    return requests
 
 
 def is_counted(resource: str, also: re.Pattern[str] | None = None) -> bool:
@@ -62,10 +79,19 @@ def _containers(spec: PodSpec, status: PodStatus) -> Iterator[tuple[ContainerKin
             _asked(container.resources), map(parse_readable, granted), feasible=feasible
         )
 
+    return ((kind, asked(container)) for kind, container in _by_kind(spec))
+
+
+def _by_kind(spec: PodSpec) -> Iterator[tuple[ContainerKind, Container]]:
     for container in spec.init_containers:
-        yield "sidecar" if container.restart_policy == "Always" else "init", asked(container)
+        yield "sidecar" if container.restart_policy == "Always" else "init", container
     for container in spec.containers:
-        yield "regular", asked(container)
+        yield "regular", container
+
+
+def _by_claim(status: PodStatus) -> Collection[str]:
+    bridge = status.extended_resource_claim_status
+    return {mapping.resource_name for mapping in bridge.request_mappings} if bridge else ()
 
 
 def _pod_level(spec: PodSpec, status: PodStatus, overhead: Quantities) -> Quantities:

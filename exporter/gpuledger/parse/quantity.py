@@ -59,12 +59,16 @@ def parse_amount(quantity: str | float) -> Decimal:
     return amount
 
 
+@lru_cache(maxsize=4096)
+def readable_amount(quantity: str | float | None) -> Decimal | None:
+    """As `parse_amount`; None where there is no quantity, or none that can be read."""
+    try:
+        return None if quantity is None else parse_amount(quantity)
+    except ValueError:
+        return None
+
+
 def parse_readable(quantities: Mapping[str, str | int | float]) -> dict[str, Decimal]:
     """The amounts of a resource list that can be read; the others are left out."""
-    result = {}
-    for name, quantity in quantities.items():
-        try:
-            result[name] = parse_amount(quantity)
-        except ValueError:
-            continue
-    return result
+    amounts = ((name, readable_amount(quantity)) for name, quantity in quantities.items())
+    return {name: amount for name, amount in amounts if amount is not None}

@@ -80,7 +80,8 @@ def workload_of(meta: ObjectMeta, kind: str = "Pod") -> Workload:
     labels = meta.labels or {}
     workload = _first_hop(meta.name, controller)
     for hop in _HOPS:
-        workload = hop.climb(workload, labels)
+        if hop.label in labels:
+            workload = hop.climb(workload, labels)
     if workload.kind == "Job":
         return _cronjob(_JOB_OF_CRONJOB.fullmatch(workload.name)) or workload
     return workload

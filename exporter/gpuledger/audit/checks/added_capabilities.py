@@ -38,6 +38,7 @@ _ALLOWED = frozenset(
     why="Each added capability is a part of root on the node. Pod Security Standards, baseline: Capabilities.",
     remediation="Remove the capabilities, or find the single one that is needed and have it granted by policy.",
     references=(BASELINE,),
+    of=("security context",),
     covered_by=("gpu-sys-admin",),
     expected=True,
 )

@@ -23,6 +23,7 @@ _ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
     " /proc and /sys. Pod Security Standards, baseline: AppArmor.",
     remediation="Remove the setting, or name RuntimeDefault.",
     references=(BASELINE,),
+    of=("security context", "annotations"),
     expected=True,
 )
 def apparmor(pod: PodSubject) -> Iterator[Hit]:

@@ -34,6 +34,7 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity:
     remediation="Remove the annotation and request the GPU as a resource; keep the list of namespaces that"
     " may have management devices (NRI_MANAGEMENT_CDI_DEVICE_NAMESPACES) short.",
     references=("https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/cdi.html",),
+    of=("annotations",),
     judge=_judge,
     expected=True,
 )

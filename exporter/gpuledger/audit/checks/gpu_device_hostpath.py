@@ -23,6 +23,7 @@ from gpuledger.audit.subject import PodSubject
     " pipe joins other clients.",
     remediation="Remove the volume and request the GPU as a resource.",
     references=("https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",),
+    of=("hostPath",),
     covered_by=("gpu-volume-bypass",),
     expected=True,
 )

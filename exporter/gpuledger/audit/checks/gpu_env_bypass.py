@@ -38,6 +38,7 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity |
         "https://github.com/NVIDIA/k8s-device-plugin/issues/61",
         "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/security.html",
     ),
+    of=("environment",),
     judge=_judge,
     expected=True,
 )

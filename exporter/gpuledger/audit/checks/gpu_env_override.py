@@ -34,6 +34,7 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity |
         "https://github.com/NVIDIA/nvidia-container-toolkit/issues/27",
         "https://github.com/NVIDIA/k8s-device-plugin/issues/87",
     ),
+    of=("environment",),
     judge=_judge,
 )
 def gpu_env_override(pod: PodSubject) -> Iterator[Hit]:

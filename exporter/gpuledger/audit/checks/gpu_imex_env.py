@@ -21,6 +21,7 @@ from gpuledger.audit.subject import PodSubject
     remediation="Use a ComputeDomain of NVIDIA's DRA driver, and set the toolkit's feature"
     " ignore-imex-channel-requests.",
     references=("https://github.com/NVIDIA/k8s-dra-driver-gpu",),
+    of=("environment",),
     expected=True,
 )
 def gpu_imex_env(pod: PodSubject) -> Iterator[Hit]:

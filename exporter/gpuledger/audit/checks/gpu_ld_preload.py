@@ -21,6 +21,7 @@ from gpuledger.audit.subject import PodSubject
     " unseen.",
     remediation="Remove the variable where it is not needed, and upgrade the container toolkit.",
     references=("https://nvidia.custhelp.com/app/answers/detail/a_id/5659",),
+    of=("environment",),
     expected=True,
 )
 def gpu_ld_preload(pod: PodSubject) -> Iterator[Hit]:

@@ -19,6 +19,7 @@ from gpuledger.audit.subject import PodSubject
     " compute.",
     remediation="Keep the resource for monitoring agents, by a quota of 0 in tenants' namespaces.",
     references=("https://github.com/intel/intel-device-plugins-for-kubernetes",),
+    of=("GPU request",),
     expected=True,
 )
 def gpu_monitoring(pod: PodSubject) -> Iterator[Hit]:

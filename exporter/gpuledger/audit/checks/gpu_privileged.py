@@ -30,6 +30,7 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity:
         "https://github.com/NVIDIA/k8s-device-plugin/issues/336",
         "https://kubernetes.io/docs/concepts/security/pod-security-standards/",
     ),
+    of=("security context",),
     judge=_judge,
     expected=True,
 )

@@ -8,7 +8,7 @@ from functools import partial
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.subject import PodSubject
 from gpuledger.core.resources import gpu_resource_kind
-from gpuledger.parse.quantity import parse_readable
+from gpuledger.parse.quantity import readable_amount
 
 
 @partial(
@@ -25,17 +25,15 @@ from gpuledger.parse.quantity import parse_readable
 def gpu_request_shape(pod: PodSubject) -> Iterator[Hit]:
     """One finding for each resource; quantities that can't be read are another check's."""
     for container in pod.containers:
-        if not container.gpus:
-            continue
-        requests = parse_readable(container.spec.resources.requests)
-        limits = parse_readable(container.spec.resources.limits)
+        resources, path = container.spec.resources, f"{container.path}.resources"
         for name in container.gpus:
-            path = f"{container.path}.resources"
-            if name in requests and requests[name] != limits.get(name):
-                limit = limits.get(name, "none")
-                yield Hit(path, f"{name}: request {requests[name]}, limit {limit}", container.name)
-            elif name in limits and limits[name] != limits[name].to_integral_value():
-                yield Hit(path, f"{name}: {limits[name]} is not whole", container.name)
+            request = readable_amount(resources.requests.get(name))
+            limit = readable_amount(resources.limits.get(name))
+            if request is not None and request != limit:
+                shown = "none" if limit is None else limit
+                yield Hit(path, f"{name}: request {request}, limit {shown}", container.name)
+            elif limit is not None and limit % 1:
+                yield Hit(path, f"{name}: {limit} is not whole", container.name)
     pod_level = pod.spec.resources
     for name in dict.fromkeys((*pod_level.requests, *pod_level.limits)):
         if gpu_resource_kind(name, pod.context.also):

@@ -10,7 +10,7 @@ from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
 from gpuledger.audit.subject import PodSubject
 from gpuledger.core.resources import gpu_resource_kind
-from gpuledger.parse.quantity import parse_readable
+from gpuledger.parse.quantity import readable_amount
 
 
 def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity | None:
@@ -30,14 +30,14 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity |
     " one, may both lie on the same card, and keep others out.",
     remediation="Ask for one share, or for a whole GPU; failRequestsGreaterThanOne makes the plugin refuse it.",
     references=("https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus",),
+    of=("GPU request",),
     judge=_judge,
 )
 def gpu_shared_multi(pod: PodSubject) -> Iterator[Hit]:
     """Whole GPUs too, until the node is known."""
     for container in pod.containers:
-        limits = parse_readable(container.spec.resources.limits)
         for name in container.gpus:
-            kind = gpu_resource_kind(name, pod.context.also)
-            if kind in ("shared", "whole") and limits.get(name, 0) > 1:
+            limit = readable_amount(container.spec.resources.limits.get(name))
+            if limit and limit > 1 and gpu_resource_kind(name, pod.context.also) in ("shared", "whole"):
                 path = f"{container.path}.resources.limits[{name}]"
-                yield Hit(path, f"{limits[name]} {name}", container.name)
+                yield Hit(path, f"{limit} {name}", container.name)

@@ -27,7 +27,9 @@ def gpu_stack_cve(pod: PodSubject) -> Iterator[Hit]:
     """One finding for each container, with all its advisories."""
     for container in pod.containers:
         component = component_of(container.spec.image)
-        tag = parse_image(container.spec.image).tag if component else ""
+        if not component:
+            continue
+        tag = parse_image(container.spec.image).tag
         release = parse_release(tag)
         known = [
             advisory.id

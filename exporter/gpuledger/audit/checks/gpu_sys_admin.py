@@ -33,6 +33,7 @@ def _judge(facts: ClusterFacts, pod: AuditedPod, finding: Finding) -> Severity |
         "https://github.com/NVIDIA/nvidia-container-toolkit",
         "https://kubernetes.io/docs/concepts/security/pod-security-standards/",
     ),
+    of=("security context",),
     covered_by=("gpu-privileged",),
     judge=_judge,
     expected=True,

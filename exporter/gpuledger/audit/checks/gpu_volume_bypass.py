@@ -28,6 +28,7 @@ def _judge(facts: ClusterFacts, _: AuditedPod, finding: Finding) -> Severity:
     remediation="Remove the mount and request the GPU as a resource; forbid hostPath volumes by admission"
     " control.",
     references=("https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/security.html",),
+    of=("hostPath",),
     judge=_judge,
     expected=True,
 )

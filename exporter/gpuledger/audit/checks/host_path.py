@@ -20,6 +20,7 @@ from gpuledger.audit.subject import PodSubject
     " Pod Security Standards' control HostPath Volumes.",
     remediation="Use a PersistentVolumeClaim, an emptyDir or an image volume.",
     references=("https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",),
+    of=("hostPath",),
     covered_by=("host-path-writable", "gpu-device-hostpath", "gpu-volume-bypass"),
     expected=True,
 )

@@ -20,6 +20,7 @@ from gpuledger.audit.subject import PodSubject
     " tenant to change another's models.",
     remediation="Mount it with readOnly: true, or use a PersistentVolumeClaim.",
     references=("https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",),
+    of=("hostPath",),
     covered_by=("gpu-device-hostpath", "gpu-volume-bypass"),
     expected=True,
 )

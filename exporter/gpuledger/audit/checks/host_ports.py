@@ -20,6 +20,7 @@ from gpuledger.audit.subject import PodSubject
     " one pod a node can have it. Pod Security Standards, baseline: Host Ports.",
     remediation="Use a Service.",
     references=(BASELINE,),
+    of=("network",),
     expected=True,
 )
 def host_ports(pod: PodSubject) -> Iterator[Hit]:

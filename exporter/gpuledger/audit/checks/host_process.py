@@ -20,6 +20,7 @@ from gpuledger.audit.subject import PodSubject
     " HostProcess.",
     remediation="Remove hostProcess.",
     references=(BASELINE,),
+    of=("security context",),
     expected=True,
 )
 def host_process(pod: PodSubject) -> Iterator[Hit]:

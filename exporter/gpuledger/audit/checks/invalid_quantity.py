@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from gpuledger.audit.check import Check, Hit, Severity
-from gpuledger.audit.subject import PodSubject, is_amount
+from gpuledger.audit.subject import PodSubject
 from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.podspec import Number, Resources
-from gpuledger.parse.quantity import parse_amount
+from gpuledger.parse.quantity import readable_amount
 
 
 @partial(
@@ -30,7 +30,7 @@ def invalid_quantity(pod: PodSubject) -> Iterator[Hit]:
         yield from _refused(container.spec.resources, f"{container.path}.resources", container.name, pod)
     yield from _refused(pod.spec.resources, pod.path("resources"), "", pod)
     for name, quantity in pod.spec.overhead.items():
-        if not is_amount(quantity):
+        if readable_amount(quantity) is None:
             yield Hit(pod.path(f"overhead[{name}]"), f"{name}: {_shown(quantity)}")
 
 
@@ -38,15 +38,15 @@ def _refused(resources: Resources, path: str, container: str, pod: PodSubject) -
     told: dict[str, Number] = {}
     for field, quantities in (("limits", resources.limits), ("requests", resources.requests)):
         for name, quantity in quantities.items():
-            if (is_amount(quantity) and _is_sane(name, quantity, pod)) or told.get(name) == quantity:
-                continue
-            told[name] = quantity
-            yield Hit(f"{path}.{field}[{name}]", f"{name}: {_shown(quantity)}", container)
+            amount = readable_amount(quantity)
+            sane = amount is not None and (amount <= _MOST_DEVICES or not _is_device(name, pod))
+            if not sane and told.get(name) != quantity:
+                told[name] = quantity
+                yield Hit(f"{path}.{field}[{name}]", f"{name}: {_shown(quantity)}", container)
 
 
-def _is_sane(name: str, quantity: Number, pod: PodSubject) -> bool:
-    devices = "/" in name and gpu_resource_kind(name, pod.context.also) not in (None, "attribute")
-    return not devices or parse_amount(quantity) <= _MOST_DEVICES
+def _is_device(name: str, pod: PodSubject) -> bool:
+    return gpu_resource_kind(name, pod.context.also) not in (None, "attribute")
 
 
 def _shown(quantity: Number) -> str:

@@ -20,6 +20,7 @@ from gpuledger.audit.subject import PodSubject
     " Containers.",
     remediation="Remove privileged; add the single capabilities or devices that are needed.",
     references=("https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline",),
+    of=("security context",),
     covered_by=("gpu-privileged",),
     expected=True,
 )

@@ -20,6 +20,7 @@ from gpuledger.audit.subject import PodSubject
     " itself can not reach. Pod Security Standards, baseline: Host Probes / Lifecycle Hooks.",
     remediation="Remove host: the pod is then asked itself.",
     references=(BASELINE,),
+    of=("network",),
     expected=True,
 )
 def probe_host(pod: PodSubject) -> Iterator[Hit]:

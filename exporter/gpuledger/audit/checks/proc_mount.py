@@ -20,6 +20,7 @@ from gpuledger.audit.subject import PodSubject
     " /proc Mount Type.",
     remediation="Remove procMount, or run the pod in a user namespace with hostUsers: false.",
     references=(BASELINE,),
+    of=("security context",),
     expected=True,
 )
 def proc_mount(pod: PodSubject) -> Iterator[Hit]:

@@ -20,6 +20,7 @@ from gpuledger.audit.subject import PodSubject
     " restricted: Running as Non-root user.",
     remediation="Set another user.",
     references=(RESTRICTED,),
+    of=("security context",),
 )
 def run_as_root_user(pod: PodSubject) -> Iterator[Hit]:
     """The pod's setting is flagged once, for all who inherit it."""

@@ -20,6 +20,7 @@ from gpuledger.audit.subject import PodSubject
     " Security Standards, baseline: Seccomp.",
     remediation="Remove the profile, or name RuntimeDefault.",
     references=(BASELINE,),
+    of=("security context",),
     expected=True,
 )
 def seccomp_unconfined(pod: PodSubject) -> Iterator[Hit]:

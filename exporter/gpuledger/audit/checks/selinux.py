@@ -22,6 +22,7 @@ _TYPES = ("", "container_t", "container_init_t", "container_kvm_t", "container_e
     " it off. Pod Security Standards, baseline: SELinux.",
     remediation="Remove the options, or use container_t.",
     references=(BASELINE,),
+    of=("security context",),
     expected=True,
 )
 def selinux(pod: PodSubject) -> Iterator[Hit]:

@@ -37,6 +37,7 @@ _SAFE = frozenset(
     " Pod Security Standards, baseline: Sysctls.",
     remediation="Set them on the nodes, for all.",
     references=(BASELINE,),
+    of=("security context",),
     expected=True,
 )
 def sysctls(pod: PodSubject) -> Iterator[Hit]:
