@@ -56,6 +56,7 @@ lint: .venv/.stamp ## Format, ruff, mypy, import contracts, generated files in s
 	$(BIN)/python -m gpuledger.metrics.docs --check docs/metrics.md
 	$(BIN)/python rules/generate.py --check
 	$(BIN)/python dashboards/src/generate.py --check
+	$(BIN)/python deploy/manifests/generate.py --check
 
 .PHONY: format
 format: .venv/.stamp ## Format the code and fix what ruff can fix.
@@ -67,6 +68,7 @@ docs: .venv/.stamp ## Write the generated pages anew.
 	$(BIN)/python -m gpuledger.metrics.docs docs/metrics.md
 	$(BIN)/python -m gpuledger.audit.docs > docs/checks.md
 	$(BIN)/python rules/generate.py
+	$(BIN)/python deploy/manifests/generate.py
 
 .PHONY: dashboards
 dashboards: .venv/.stamp ## Write the Grafana dashboards' JSON anew from dashboards/src.
