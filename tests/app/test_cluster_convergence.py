@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from fakes.apiserver import ApiServer, Fault, a_list, a_watch
 from fakes.clusterview import (
+    GPU,
     NOW,
     NVIDIAS,
     ClusterView,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 PACE = Pace(watch=1, margin=0.2, answer=0.5, backoff=0.005, backoff_max=0.02)
 NODES = ("node1", "node2")
+STOCK = ("capacity", "allocatable", "requested", "free")
 POLICY = parse_policy(
     """
 exceptions:
@@ -165,17 +167,18 @@ class AnyCluster(RuleBasedStateMachine):
         try:
             eventually(set[str](), lambda: {feed.kind.name for feed in fresh.feeds if not feed.listed})
             truth = fresh.series(self.policy)
-            self.check_findings(truth)
+            self.check_against_an_audit(truth)
             eventually(truth, lambda: self.alone.series(self.policy))
-            eventually(_added(truth), lambda: _added(*(each.series(self.policy) for each in self.shards)))
+            whole = _added(truth)
+            eventually(whole, lambda: _added(*(each.series(self.policy) for each in self.shards)))
         finally:
             for view in (fresh, *self.views):
                 view.stop()
             self.api.__exit__()
             self.folder.cleanup()
 
-    def check_findings(self, series: list[str]) -> None:
-        """They are those of `gpuledger audit` on a dump of the cluster."""
+    def check_against_an_audit(self, series: list[str]) -> None:
+        """Findings, stock and quotas are those of `gpuledger audit` on a dump of the cluster."""
         checks = chosen_checks(Severity.INFO)
         audit = Audit(checks, AuditContext(NOW, advisories=read_advisories()))
         items = parse_objects(json.dumps([*self.written.values()]).encode())
@@ -187,13 +190,27 @@ class AnyCluster(RuleBasedStateMachine):
             for each in judged
             for hit in each.reported
         }
-        labels = [sample.labels for sample in Exposition("\n".join(series) + "\n").series("audit_finding")]
+        page = Exposition("\n".join(series) + "\n")
+        labels = [sample.labels for sample in page.series("audit_finding")]
         actual = {(each["pod"], each["container"], each["check"], each["severity"]) for each in labels}
         assert expected == actual
+        stock = {
+            (name, node.node): getattr(each, name)
+            for node in audit.facts.inventory.nodes()
+            for each in node.resources
+            for name in STOCK
+        }
+        assert stock == {
+            (name, sample.labels["node"]): sample.value
+            for name in STOCK
+            for sample in page.series(f"node_resource_{name}", resource=GPU)
+        }
+        used = {each.quota: each.used for each in audit.facts.inventory.quotas()}
+        assert used == {sample.labels["quota"]: sample.value for sample in page.series("quota_used")}
 
 
-def _added(*pages: list[str]) -> dict[str, float]:
-    """The union of pages. What may stand on several is summed; everything else stands on one."""
+def _added(*pages: list[str]) -> tuple[dict[str, float], list[str]]:
+    """The union of pages, where what may stand on several is summed; and what stands on several and may not."""
     sums: Counter[str] = Counter()
     pages_of: Counter[str] = Counter()
     for page in pages:
@@ -202,15 +219,13 @@ def _added(*pages: list[str]) -> dict[str, float]:
             sums[series] += float(value)  # type: ignore[assignment] # counters count in floats too
             pages_of[series] += 1
     several = [series for series, count in pages_of.items() if count > 1]
-    assert [] == [
-        series for series in several if not series.startswith(("gpuledger_audit_w", "gpuledger_audit_e"))
-    ]
-    return dict(sums)
+    shared = ("gpuledger_audit_workload_pods_affected", "gpuledger_audit_exempted")
+    return dict(sums), [series for series in several if not series.startswith(shared)]
 
 
 TestAnyCluster = AnyCluster.TestCase
 TestAnyCluster.settings = settings(
-    max_examples=settings.default.max_examples // 20,
+    max_examples=settings().max_examples // 20,
     stateful_step_count=25,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # every step waits for servers: shrinking takes hours
 )

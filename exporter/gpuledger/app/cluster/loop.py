@@ -68,10 +68,12 @@ class ClusterLoop:
         return sum(feed.malformed for feed in self._feeds.values())
 
     def audited_at(self) -> float | None:
-        """Unix time at which the findings were last known to be those of all pods."""
-        pods = self._feeds["pods"].health()
-        seen = pods.last_success if pods is not None else None
-        return None if seen is None or self._refreshed_at is None else min(seen, self._refreshed_at)
+        """Unix time at which the findings were last known to be those of all pods on all nodes."""
+        if self._refreshed_at is None:
+            return None
+        healths = [self._feeds[name].health() for name in NEEDED]
+        seen = [health.last_success for health in healths if health is not None and health.last_success]
+        return min([*seen, self._refreshed_at])
 
     def troubles(self) -> list[str]:
         """What only a restart cures; empty while all is well."""
