@@ -72,7 +72,7 @@ def test_the_newest_version_that_the_server_has_is_followed(server: ApiServer, f
     server.add(claim("c", "gpu-0", version="v1beta1"))
     feed, sink = follow()
     eventually(1, lambda: sink.count)
-    assert {PATHS[1]} == {asked.path for asked in server.watches()}
+    eventually({PATHS[1]}, lambda: {asked.path for asked in server.watches()})
     assert feed.listed
 
 
@@ -113,3 +113,18 @@ def test_the_first_list_comes_in_pages_too(server: ApiServer, connection: Connec
     first, second = server.lists()
     assert {"limit": "500"} == first.query
     assert {"limit", "continue"} == second.query.keys()
+
+
+def test_a_claim_whose_parameters_are_nested_without_end_hides_no_other(server: ApiServer, follow: Follow) -> None:
+    parameters: object = {}
+    for _ in range(300):  # what any tenant may write; Kubernetes takes up to 10 KiB
+        parameters = [{"a": parameters}]
+    deep = claim("deep", "gpu-0")
+    deep["spec"]["devices"]["config"] = [{"opaque": {"driver": "gpu.nvidia.com", "parameters": parameters}}]
+    server.add(deep)
+    feed, sink = follow()
+    eventually(1, lambda: sink.count)
+    server.add(claim("other", "gpu-1"))
+    server.update(deep)
+    eventually(3, lambda: sink.count)
+    assert feed.malformed == 0
