@@ -68,9 +68,9 @@ def names(source: PodSource) -> set[str]:
 def eventually(expected: T, actual: Callable[[], T], seconds: float = 20.0) -> None:
     """Assert that `actual` becomes `expected` before long."""
     ends_at = time.monotonic() + seconds
-    while actual() != expected and time.monotonic() < ends_at:
+    while (last := actual()) != expected and time.monotonic() < ends_at:
         time.sleep(0.005)
-    assert expected == actual()
+    assert expected == last
 
 
 def synced(source: PodSource) -> None:
