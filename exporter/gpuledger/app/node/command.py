@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -60,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         dcgm_compatible=settings.metrics_dcgm_compatible,
         web=guard.health,
     )
+    gc.freeze()  # what was imported stays: each full collection would stop all threads to find that out again
     loop.start()
     watcher.start()
     try:
