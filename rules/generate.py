@@ -38,7 +38,8 @@ INDEX_HEAD = """\
 Generated from `rules/` by `python rules/generate.py`: one page an alert. Each says what the alert means, what
 it costs, how to find the cause, and what to do. What stands in capitals (`NODE`, `GPU-UUID`, `NAMESPACE`,
 `POD`) is a label of the alert. Commands on a node need a shell there:
-`kubectl debug node/NODE -it --profile=sysadmin --image=busybox -- chroot /host`.
+`kubectl debug node/NODE -it --profile=sysadmin --image=busybox -- chroot /host`. gpuledger's own objects have
+the names of [deploy/manifests](../../deploy/manifests/); put yours in place of them if you gave it others.
 
 `audience` says whom an alert is for: `platform` repairs nodes and runs gpuledger, `owner` owns the namespace,
 `security` decides who may use what. [deploy/alertmanager](../../deploy/alertmanager/) routes by it.

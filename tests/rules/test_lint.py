@@ -126,6 +126,10 @@ def test_a_runbook_can_be_followed(alert: Rule) -> None:
     for query in re.findall(r"```promql\n(.*?)```", page, flags=re.DOTALL):
         faults = Linter(series(), COUNTERS_SHOWN).faults(query)
         assert [] == [fault for fault in faults if "cluster is dropped" not in fault], query
+        alternatives = [Linter(series()).labels(part) for part in query.split(" or ")]
+        assert len(alternatives) == len(set(alternatives)), (
+            f"`or` hides what has the labels of another: {query}"
+        )
 
 
 def test_there_are_no_runbooks_but_those_of_alerts() -> None:

@@ -22,7 +22,9 @@ is new to this list and alerts as unclassified.
 **Changing a tier.** Tiers are for those to decide who repair the GPUs, not for those who use them: change
 `tier` in the file, raise `version`, run `python rules/generate.py`, say why in the commit, and let the platform
 team review it. A code is marked disputed where the sources below differ on whether the GPU is at fault: look at
-those first when there are too many alerts or too few.
+those first when there are too many alerts or too few. Where one cluster has to differ, its chart's value
+`prometheusRule.xidTiers` names all codes of a tier in place of these; a code that leaves one tier there has to
+stand in another, or nobody hears of it.
 
 | source | what it says |
 |---|---|
