@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
-from jsonschema import Draft4Validator
+from jsonschema import Draft4Validator, Draft7Validator
 from xmlschema import XMLSchema
 
 from audit.auditing import audited
@@ -49,6 +49,7 @@ def _text(report: Report) -> Iterator[str]:
 
 
 SARIF = Draft4Validator(json.loads((FIXTURES / "schemas/sarif-2.1.0.json").read_text()))
+OPEN_REPORTS = Draft7Validator(json.loads((FIXTURES / "schemas/openreports-report-v1alpha1.json").read_text()))
 JUNIT = XMLSchema(FIXTURES / "schemas/junit-10.xsd")
 
 
@@ -58,6 +59,12 @@ def test_sarif_fits_its_published_schema(report: Report) -> None:
 
 def test_junit_fits_its_published_schema(report: Report) -> None:
     JUNIT.validate(ET.fromstring("".join(render_junit(report))))  # noqa: S314 - our own output
+
+
+def test_policy_reports_fit_their_custom_resource_definition(report: Report) -> None:
+    for document in yaml.safe_load_all("".join(render_policy_report(report))):
+        if document:  # nothing to report is a comment
+            OPEN_REPORTS.validate(document)
 
 
 def test_every_format_reports_the_same_findings(report: Report) -> None:

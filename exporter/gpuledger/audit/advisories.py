@@ -9,11 +9,14 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """A vulnerability of releases below `fixed`; `component` is the last part of the image's repository."""
+    """A vulnerability of releases below `fixed`; `component` is the last part of the image's repository.
+
+    Without `fixed`, which releases are affected was not known when the list was written.
+    """
 
     id: str
     component: str
-    fixed: tuple[int, int, int]
+    fixed: tuple[int, int, int] | None
     url: str
 
 

@@ -16,7 +16,8 @@ from gpuledger.parse.image import parse_image
     "gpu-stack-cve",
     Severity.CRITICAL,
     title="GPU stack with known vulnerabilities",
-    flags="tag of a container-toolkit or gpu-operator image below the release that fixes an advisory",
+    flags="tag of a container-toolkit or gpu-operator image below the release that fixes an advisory"
+    " (info where the tag names no release, or which release fixes it is not known)",
     why="These parts run as root on every GPU node and set up every GPU container: their vulnerabilities let"
     " a container take over the host. A toolkit that is installed on the host itself can't be seen in a"
     " manifest.",
@@ -24,17 +25,23 @@ from gpuledger.parse.image import parse_image
     references=("https://www.nvidia.com/en-us/security/",),
 )
 def gpu_stack_cve(pod: PodSubject) -> Iterator[Hit]:
-    """One finding for each container, with all its advisories."""
+    """One finding for what the release has, and one for what it may have, with all advisories."""
     for container in pod.containers:
         component = component_of(container.spec.image)
         if not component:
             continue
         tag = parse_image(container.spec.image).tag
         release = parse_release(tag)
-        known = [
-            advisory.id
-            for advisory in pod.context.advisories
-            if release and advisory.component == component and release < (*advisory.fixed, 1)
-        ]
+        known, unknown = list[str](), list[str]()
+        for advisory in pod.context.advisories:
+            if advisory.component == component:
+                if release is None or advisory.fixed is None:
+                    unknown.append(advisory.id)
+                elif release < (*advisory.fixed, 1):
+                    known.append(advisory.id)
+        path = f"{container.path}.image"
         if known:
-            yield Hit(f"{container.path}.image", f"{tag}: {', '.join(known)}", container.name)
+            yield Hit(path, f"{tag}: {', '.join(known)}", container.name)
+        if unknown:
+            detail = f"{tag or 'no tag'}: may have {', '.join(unknown)}: unknown"
+            yield Hit(path, detail, container.name, Severity.INFO)
