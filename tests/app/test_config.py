@@ -16,6 +16,7 @@ from gpuledger.app.config import (
     duration,
     listen_address,
     options_of,
+    pattern,
     port_number,
     resolve,
 )
@@ -104,6 +105,7 @@ def test_service_links_that_the_kubelet_injects_are_no_settings() -> None:
         pytest.param([], {}, "interval: fast", "interval in ", id="value-in-file"),
         pytest.param([], {}, "interval: [1s]", "takes one value", id="list-in-file"),
         pytest.param([], {}, "- interval", "write a mapping", id="no-mapping"),
+        pytest.param([], {}, 'path.procfs: "/a\\0"', "path.procfs holds a zero byte", id="zero-byte"),
         pytest.param([], {}, "a: b: c", "not YAML", id="no-yaml"),
         pytest.param([], {}, "config.file: x.yaml", "unknown key config.file", id="file-in-file"),
         pytest.param(["--config.file=/nonexistent.yaml"], {}, None, "No such file", id="missing-file"),
@@ -120,6 +122,12 @@ def test_what_cannot_be_used_is_one_line(
 
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["(", "a{99999999999}", "(" * 10_000])
+def test_what_is_no_pattern_says_so(text: str) -> None:
+    with pytest.raises(ValueError, match="write a regular expression"):
+        pattern(text)
 
 
 def test_a_binary_file_is_no_yaml(tmp_path: Path) -> None:

@@ -259,6 +259,11 @@ def test_workloads_of_a_real_cluster_are_audited_by_their_templates() -> None:
     ]
 
 
+def test_a_kind_that_is_no_text_is_told() -> None:
+    (found,) = parse_dump([b'{"kind": "\xe9", "items": [{"kind": "Pod"}]}'])
+    assert Unreadable("object 1: Invalid UTF-8 encoded string") == found
+
+
 TEMPLATE = {"spec": PODS[0]["spec"]}
 
 WORKLOADS = {

@@ -66,6 +66,21 @@ def test_a_malformed_item_among_others(objects: list[Object], bad: int, indent: 
     assert [place] == [index for index, item in enumerate(found) if isinstance(item, Malformed)]
 
 
+def test_any_number_of_malformed_objects_is_told_in_linear_time() -> None:
+    """A log in JSON is no dump, and a file that anybody may have named."""
+    decoded = 0
+
+    def decode(array: bytes, _: str) -> list[Object]:
+        nonlocal decoded
+        decoded += len(array)
+        raise ValueError
+
+    text = b'{"level": "info"}\n' * 10_000
+    found = list(JsonStream([text], decode).objects())
+    assert 10_000 == sum(isinstance(one, Malformed) for one in found) == len(found)
+    assert decoded < 10 * len(text)
+
+
 def test_the_kind_of_the_list_is_told() -> None:
     kinds = []
 

@@ -64,6 +64,20 @@ def test_a_policy_that_can_not_be_applied(text: str, message: str) -> None:
         parse_policy(text, CHECKS)
 
 
+@pytest.mark.parametrize(
+    ("expires", "expired"),
+    [
+        pytest.param("0001-01-01", (True, True), id="long ago"),
+        pytest.param("2025-12-31", (True, True), id="yesterday"),
+        pytest.param("2026-01-01", (False, True), id="today"),
+        pytest.param("9999-12-31", (False, False), id="never"),
+    ],
+)
+def test_an_exception_holds_to_the_end_of_its_last_day(expires: str, expired: tuple[bool, bool]) -> None:
+    (exception,) = parse_policy(f"{EXCEPTION}  expires: {expires}\n", CHECKS).exceptions
+    assert expired == (exception.expired(NOON + 43_199), exception.expired(NOON + 43_200))
+
+
 def test_an_empty_policy_excuses_nothing() -> None:
     assert parse_policy("", CHECKS).exceptions == ()
 

@@ -113,18 +113,3 @@ def test_the_first_list_comes_in_pages_too(server: ApiServer, connection: Connec
     first, second = server.lists()
     assert {"limit": "500"} == first.query
     assert {"limit", "continue"} == second.query.keys()
-
-
-def test_a_claim_whose_parameters_are_nested_without_end_hides_no_other(server: ApiServer, follow: Follow) -> None:
-    parameters: object = {}
-    for _ in range(300):  # what any tenant may write; Kubernetes takes up to 10 KiB
-        parameters = [{"a": parameters}]
-    deep = claim("deep", "gpu-0")
-    deep["spec"]["devices"]["config"] = [{"opaque": {"driver": "gpu.nvidia.com", "parameters": parameters}}]
-    server.add(deep)
-    feed, sink = follow()
-    eventually(1, lambda: sink.count)
-    server.add(claim("other", "gpu-1"))
-    server.update(deep)
-    eventually(3, lambda: sink.count)
-    assert feed.malformed == 0

@@ -151,4 +151,4 @@ class AnyCluster(RuleBasedStateMachine):
 
 
 TestAnyCluster = AnyCluster.TestCase
-TestAnyCluster.settings = settings(max_examples=settings.default.max_examples // 5, stateful_step_count=30)
+TestAnyCluster.settings = settings(max_examples=settings().max_examples // 5, stateful_step_count=30)

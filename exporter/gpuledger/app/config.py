@@ -108,7 +108,7 @@ def pattern(text: str) -> re.Pattern[str] | None:
     """A regular expression, or None where nothing is said."""
     try:
         return re.compile(text) if text else None
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"write a regular expression: {error}") from error
 
 
@@ -214,6 +214,8 @@ def read_config_file(path: Path, options: Mapping[str, Option]) -> dict[str, tup
             raise ConfigError(f"--config.file {path}: unknown key {key}{nearest(key, list(by_flag))}")
         if not isinstance(value, str):
             raise ConfigError(f"--config.file {path}: {key} takes one value, not a list")
+        if "\0" in value:
+            raise ConfigError(f"--config.file {path}: {key} holds a zero byte, which no setting can")
         settings[by_flag[key]] = (f"{key} in {path}", value)
     return settings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Container, Iterable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -46,10 +46,7 @@ class PolicyException(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def expired(self, now: float) -> bool:
         """Whether the exception no longer holds at the Unix time `now`."""
-        if self.expires is None:
-            return False
-        end = datetime.combine(self.expires, datetime.min.time(), UTC) + timedelta(days=1)
-        return now >= end.timestamp()
+        return self.expires is not None and datetime.fromtimestamp(now, UTC).date() > self.expires
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 
 _TOKEN = re.compile(
-    r"""\s*(?://[^\n]*|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|&&|\|\||(?:[^\s"'&|?()\[\]{}/]|(?<=\.)\?)+|\S))""",
+    r"""\s+|//[^\n]*|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|&&|\|\||(?:[^\s"'&|?()\[\]{}/]|(?<=\.)\?)+|\S)""",
     re.DOTALL,
 )
-"""A string, an operator, a bracket or a run of anything else, with `.?` in it; a comment is no token."""
+"""A string, an operator, a bracket or a run of anything else, with `.?` in it; space and comments are none."""
 _LITERAL = r'"[^"\\]*"'
 _OPENING, _CLOSING = "([{", ")]}"
 _DEEPEST = 30

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Generic, TypeVar
 
 import msgspec
@@ -39,6 +40,8 @@ class Malformed:
 Decode = Callable[[bytes, str], Sequence[T]]
 """Decodes a JSON array of objects, of which any may be a list; given the kind of list that they stand in."""
 
+Batch = Sequence[T | Malformed]
+"""What is decoded at a time."""
 
 _LIST = "List"
 """The kind of a list of which nothing more is known."""
@@ -55,7 +58,7 @@ class _Members:
         """Take note of a member; of several with one name the last counts."""
         self._texts.append(b"%b:%b" % (key, value))
         if key == b'"kind"':
-            self.kind = value.decode().strip('"')
+            self.kind = value.decode(errors="replace").strip('"')
 
     @property
     def is_list(self) -> bool:
@@ -86,15 +89,12 @@ class JsonStream(Generic[T]):
         self._objects = 0
         self._gap = b""
         """The last brace of the object before, the first of this one, and what stood between them."""
+        self._suspect = 0
+        """How much of the window is not to be decoded in one go, for it was tried in vain."""
 
     def objects(self) -> Iterator[T | Malformed]:
         """What is decoded, up to the end or to where YAML begins."""
-        self._advance(self._skip_space(0))
-        if not self._byte(0):
-            raise JsonStreamError("empty input")
-        while self._byte(0) and not self.at_marker:
-            yield from self._next("")
-            self._step_over_gap(self._skip_space(0))
+        return chain.from_iterable(self._batches())
 
     @property
     def at_marker(self) -> bool:
@@ -106,15 +106,23 @@ class JsonStream(Generic[T]):
         yield self._data[self._base :]
         yield from self._chunks
 
-    def _next(self, kind: str) -> Iterator[T | Malformed]:
+    def _batches(self) -> Iterator[Batch[T]]:
+        self._advance(self._skip_space(0))
+        if not self._byte(0):
+            raise JsonStreamError("empty input")
+        while self._byte(0) and not self.at_marker:
+            yield from self._next("")
+            self._step_over_gap(self._skip_space(0))
+
+    def _next(self, kind: str) -> Iterator[Batch[T]]:
         """Decode what stands at the window's start: several objects, or the items of one, or one."""
         if (batch := self._batch(kind)) is not None:
-            yield from batch
+            yield batch
         elif kind or self._byte(0) == b"{":
             if not kind and (members := self._find_items()) is not None:
                 yield from self._list(members)
             else:
-                yield from self._one(kind)
+                yield self._one(kind)
         elif self._byte(0) == b"[" and self._byte(self._skip_space(1)) == b"{":
             self._advance(1)
             yield from self._items(_LIST)
@@ -157,7 +165,7 @@ class JsonStream(Generic[T]):
             separator, position = b",", self._skip_space(self._end_of_value(start))
         return False
 
-    def _list(self, members: _Members) -> Iterator[T | Malformed]:
+    def _list(self, members: _Members) -> Iterator[Batch[T]]:
         """Decode the items of the list that the window stands in, and the rest of it, if it is no list."""
         yield from self._items(members.kind or _LIST)
         position = self._skip_space(0)
@@ -177,9 +185,9 @@ class JsonStream(Generic[T]):
         self._gap = b""
         if not members.is_list:
             self._objects += 1
-            yield from self._decoded(members.text, "")
+            yield self._decoded(members.text, "")
 
-    def _items(self, kind: str) -> Iterator[T | Malformed]:
+    def _items(self, kind: str) -> Iterator[Batch[T]]:
         """Decode the items of the list that the window stands in, and step behind its bracket."""
         self._gap = b""
         self._advance(self._skip_space(0))
@@ -220,7 +228,7 @@ class JsonStream(Generic[T]):
 
     def _batch(self, kind: str) -> Sequence[T] | None:
         """What the objects up to the window's last gap give, decoded in one go; None if that can't be done."""
-        if b"\n" not in self._gap:
+        if b"\n" not in self._gap or self._suspect > 0:
             return None
         stop = self._data.rfind(self._gap, self._base)
         if stop < 0 and self._fill():
@@ -233,13 +241,13 @@ class JsonStream(Generic[T]):
         try:
             values = self._decode(array, kind)
         except (ValueError, msgspec.DecodeError):
-            self._gap = b""  # the guess or an object is wrong: one by one will tell which
+            self._suspect = stop + 1 - self._base  # the guess or an object is wrong: one by one will tell which
             return None
         self._objects += len(values)
         self._advance(stop + 1 - self._base)
         return values
 
-    def _one(self, kind: str) -> Sequence[T | Malformed]:
+    def _one(self, kind: str) -> Batch[T]:
         """The object at the window's start."""
         self._objects += 1
         try:
@@ -254,7 +262,7 @@ class JsonStream(Generic[T]):
         self._advance(end)
         return self._decoded(text, kind)
 
-    def _decoded(self, text: bytes, kind: str) -> Sequence[T | Malformed]:
+    def _decoded(self, text: bytes, kind: str) -> Batch[T]:
         try:
             return self._decode(b"[%b]" % text, kind)
         except (ValueError, msgspec.DecodeError) as error:
@@ -331,6 +339,7 @@ class JsonStream(Generic[T]):
 
     def _advance(self, length: int) -> None:
         self._base += length
+        self._suspect -= length
 
     def _double(self) -> bool:
         """Read on until the window is twice as long, so that repeated looks at a long object stay linear."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import msgspec
 
+from gpuledger.parse.nesting import cut_nesting
 from gpuledger.parse.objectmeta import ObjectMeta
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DocumentT = TypeVar("DocumentT")
+
+_DEEPEST = 50
+"""Objects and arrays within each other, in a list."""
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
@@ -59,24 +63,24 @@ class ObjectParser(Generic[DocumentT, T]):
 
     def parse_object(self, body: bytes | msgspec.Raw) -> T:
         """One object; raises ValueError where it doesn't have the shape of its kind."""
-        return self._convert(_decode(self._document, body))
+        return self._convert(decode_answer(self._document, body))
 
     def parse_list(self, body: bytes) -> ObjectList[T]:
         """One page; raises ValueError where it is no list at all. A malformed item costs only itself."""
         try:
             page = self._list.decode(body)
             items = tuple(map(self._convert, page.items or ()))
-        except (msgspec.DecodeError, ValueError):
-            return self._parse_items(_decode(_RAW_LIST, body))
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            return self._parse_items(decode_answer(_RAW_LIST, body))
         return ObjectList(items, page.metadata.resource_version, page.metadata.continue_token)
 
     def parse_event(self, line: bytes) -> WatchEvent[T]:
         """One event; raises ValueError where the line is no event at all."""
-        event = _decode(_EVENT, line)
+        event = decode_answer(_EVENT, line)
         if event.type == "ERROR":
-            status = _decode(_STATUS, event.object)
+            status = decode_answer(_STATUS, event.object)
             return WatchEvent("ERROR", status=status.code, message=status.message)
-        meta = _decode(_IDENTITY, event.object).metadata
+        meta = decode_answer(_IDENTITY, event.object).metadata
         try:
             known = event.type in ("ADDED", "MODIFIED")
             value = self.parse_object(event.object) if known else None
@@ -99,14 +103,18 @@ class ObjectParser(Generic[DocumentT, T]):
 def parse_status_message(body: bytes) -> str:
     """What a refusal's `Status` says for people; empty where the body is none (a proxy's page)."""
     try:
-        return _decode(_STATUS, body).message
+        return decode_answer(_STATUS, body).message
     except ValueError:
         return ""
 
 
-def _decode(decoder: msgspec.json.Decoder[DocumentT], text: bytes | msgspec.Raw) -> DocumentT:
+def decode_answer(decoder: msgspec.json.Decoder[DocumentT], text: bytes | msgspec.Raw) -> DocumentT:
+    """What the API sent, but for what is nested deeper than anything that is read; raises ValueError."""
     try:
-        return decoder.decode(text)
+        try:
+            return decoder.decode(text)
+        except RecursionError:
+            return decoder.decode(cut_nesting(bytes(text), _DEEPEST))
     except msgspec.DecodeError as error:
         raise ValueError(f"not what the Kubernetes API sends: {error}") from error
 

@@ -5,13 +5,10 @@ Source: Kubernetes API reference, authentication.k8s.io/v1 and authorization.k8s
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import msgspec
 
 from gpuledger.core.reviews import User
-
-ReviewT = TypeVar("ReviewT")
+from gpuledger.parse.kubelist import decode_answer
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -50,7 +47,7 @@ def render_token_review(token: str) -> bytes:
 
 def parse_token_review(body: bytes) -> User | None:
     """The user, or None where the token is no good; raises ValueError for what is no answer."""
-    status = _decode(_TOKEN_REVIEW, body).status
+    status = decode_answer(_TOKEN_REVIEW, body).status
     user = status.user
     if not (status.authenticated and user.username):
         return None
@@ -72,11 +69,4 @@ def render_access_review(user: User, path: str) -> bytes:
 
 def parse_access_review(body: bytes) -> bool:
     """Whether they may; raises ValueError for what is no answer."""
-    return _decode(_ACCESS_REVIEW, body).status.allowed
-
-
-def _decode(decoder: msgspec.json.Decoder[ReviewT], body: bytes) -> ReviewT:
-    try:
-        return decoder.decode(body)
-    except msgspec.DecodeError as error:
-        raise ValueError(f"not what the Kubernetes API sends: {error}") from error
+    return decode_answer(_ACCESS_REVIEW, body).status.allowed
