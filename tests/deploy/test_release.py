@@ -150,10 +150,12 @@ def test_the_bill_of_materials_lists_what_is_locked(sbom: Any) -> None:
 def test_all_agree_on_the_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     tag = yaml.safe_load((CHART / "values.yaml").read_text())["image"].get("tag")
+    manifests = (ROOT / "deploy" / "manifests" / "gpuledger.yaml").read_text()
     headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
     assert (__version__, __version__) == (chart["version"], chart["appVersion"])
     assert tag in (None, "", __version__)
+    assert {__version__} == set(re.findall(r"^ +image: \S+:(\S+)$", manifests, re.MULTILINE))
     assert headings[0] in ("Unreleased", __version__)
     assert all(released == __version__ or _number(released) < _number(__version__) for released in headings[1:])
 

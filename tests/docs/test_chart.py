@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 import helm_python
 import pytest
 import yaml
+
+from gpuledger.app.cli import main
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "gpuledger"
@@ -66,6 +69,19 @@ def test_the_folders_of_the_node_that_are_explained_are_those_that_are_mounted()
     mounted = {volume["hostPath"]["path"] for volume in daemonset["spec"]["template"]["spec"]["volumes"]}
 
     assert mounted == set(re.findall(r"`(/var/[\w/-]+)`", read("security.md")))
+
+
+def test_what_the_audit_excuses_in_our_own_manifests_is_what_is_explained(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = main(["audit", "--all", "--format=json", str(ROOT / "deploy" / "manifests" / "gpuledger.yaml")])
+    pods = json.loads(capsys.readouterr().out)["pods"]
+
+    section = read("security.md").partition("## What our own audit says of us")[2]
+    assert 0 == code
+    assert {each["check"] for pod in pods for each in pod["exempt"]} == set(
+        re.findall(r"`([a-z]+(?:-[a-z]+)+)`", section)
+    )
 
 
 @pytest.mark.parametrize(
