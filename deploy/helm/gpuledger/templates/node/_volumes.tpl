@@ -10,7 +10,7 @@
 {{- if $driver.hostPath }}
 - {name: driver, mountPath: /usr/local/nvidia, readOnly: true}
 {{- else if eq .Values.node.driver.devices "volume-mounts" }}
-- {name: all-devices, mountPath: /var/run/nvidia-container-devices/all}
+- {name: all-devices, mountPath: /var/run/nvidia-container-devices/all, readOnly: true}
 {{- end }}
 {{- include "gpuledger.webMounts" . }}
 {{- with .Values.node.extraVolumeMounts }}

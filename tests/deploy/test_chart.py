@@ -1,0 +1,239 @@
+"""The chart, rendered by the real Helm engine for many values: valid, whole, and as confined as it says."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import helm_python
+import kubernetes_validate
+import pytest
+import yaml
+
+from audit.auditing import audited, findings
+from gpuledger.app.cli import build_parser
+from gpuledger.audit.checks import CHECKS
+from gpuledger.audit.podsecurity import BASELINE, RESTRICTED
+from tools.chart import CHART, only, render
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PLATFORMS = ("generic", "gpu-operator", "eks", "gke", "aks", "k3s", "openshift")
+
+WEB = {"config": {"tls_server_config": {"cert_file": "../tls/tls.crt", "key_file": "../tls/tls.key"}}}
+
+VALUES: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    **{platform: {"platform": platform} for platform in PLATFORMS},
+    "gke privileged": {"platform": "gke", "node": {"driver": {"privileged": True}}},
+    "node alone": {"cluster": {"enabled": False}},
+    "cluster alone": {"node": {"enabled": False}},
+    "sharded": {"cluster": {"shards": 3, "policy": {"exceptions": []}}},
+    "no optional right": {"node": {"api": False, "podLogs": False, "podResources": False}},
+    "toolkit without variables": {"node": {"driver": {"devices": "volume-mounts"}}},
+    "web": {"web": {**WEB, "certificatesSecret": "certs", "kubernetesAuth": True, "probes": "HTTPS"}},
+    "web by others": {"web": {"existingSecret": "ours", "probes": "TCP"}},
+    "monitors": {"monitor": {"kind": "PodMonitor", "labels": {"release": "kps"}}},
+    "service monitors": {"monitor": {"kind": "ServiceMonitor", "endpoint": {"scheme": "https"}}},
+    "rules and dashboards": {"prometheusRule": {"enabled": True}, "dashboards": {"enabled": True}},
+    "scheduling": {
+        "labels": {"team": "platform"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "node": {"priorityClassName": "system-node-critical", "affinity": None, "nodeSelector": {"gpu": "1"}},
+        "cluster": {"tolerations": [{"operator": "Exists"}], "priorityClassName": "high"},
+        "networkPolicy": {"from": [{"namespaceSelector": {}}]},
+    },
+}
+
+FOREIGN = ("monitoring.coreos.com", "security.openshift.io")
+"""API groups that Kubernetes has no schema of."""
+
+KUBERNETES = ("1.25", kubernetes_validate.latest_version())
+"""The oldest and the newest that the validator knows."""
+
+MATRIX = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+
+
+@MATRIX
+def test_helm_has_nothing_to_say_against_it(values: Mapping[str, Any]) -> None:
+    report = helm_python.lint(CHART, dict(values), strict=True)
+    assert [] == [message for message in report["messages"] if message["severity"] > 1]
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+@MATRIX
+def test_every_object_is_what_kubernetes_expects(values: Mapping[str, Any], version: str) -> None:
+    for each in render(values):
+        if each["apiVersion"].partition("/")[0] not in FOREIGN:
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+@MATRIX
+def test_objects_have_different_names_and_say_whose_they_are(values: Mapping[str, Any]) -> None:
+    objects = render(values)
+    keys = [(each["kind"], each["metadata"]["name"]) for each in objects]
+    assert len(set(keys)) == len(keys)
+    for each in objects:
+        labels = {"app.kubernetes.io/name": "gpuledger", **values.get("labels", {})}
+        assert labels.items() <= each["metadata"]["labels"].items()
+
+
+@MATRIX
+def test_what_selects_pods_selects_those_of_one_role(values: Mapping[str, Any]) -> None:
+    objects = render(values)
+    pods = {
+        each["metadata"]["name"]: each["spec"]["template"]["metadata"]["labels"] for each in workloads(objects)
+    }
+    services = {each["metadata"]["name"]: each["metadata"]["labels"] for each in of_kind(objects, "Service")}
+    for each in objects:
+        chooses = services if each["kind"] == "ServiceMonitor" else pods
+        for selector in selectors(each):
+            chosen = {name for name, labels in chooses.items() if selector.items() <= labels.items()}
+            assert {each["metadata"]["name"]} == chosen, each["kind"]
+
+
+@MATRIX
+def test_what_a_pod_refers_to_is_there(values: Mapping[str, Any]) -> None:
+    objects = render(values)
+    names = {(each["kind"], each["metadata"]["name"]) for each in objects}
+    others = {("Secret", "certs"), ("Secret", "ours")}
+    for workload in workloads(objects):
+        spec = workload["spec"]["template"]["spec"]
+        assert {("ServiceAccount", spec["serviceAccountName"]), *references(spec)} <= names | others
+        mounted = {mount["name"] for mount in spec["containers"][0].get("volumeMounts", ())}
+        assert {volume["name"] for volume in spec.get("volumes", ())} == mounted
+
+
+@MATRIX
+def test_the_program_takes_the_flags(values: Mapping[str, Any]) -> None:
+    for workload in workloads(render(values)):
+        arguments = workload["spec"]["template"]["spec"]["containers"][0]["args"]
+        arguments = [each.replace("$(POD_NAME)", "gpuledger-cluster-1") for each in arguments]
+        assert arguments[0] == build_parser(arguments[0]).parse_args(arguments).command
+
+
+@MATRIX
+def test_no_container_has_more_rights_than_it_says(values: Mapping[str, Any]) -> None:
+    privileged = values.get("node", {}).get("driver", {}).get("privileged", False)
+    for workload in workloads(render(values)):
+        spec = workload["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        security = container["securityContext"]
+        assert security["readOnlyRootFilesystem"]
+        assert {"type": "RuntimeDefault"} == spec["securityContext"]["seccompProfile"]
+        assert all(mount["readOnly"] for mount in container.get("volumeMounts", ()))
+        if privileged and workload["kind"] == "DaemonSet":
+            continue
+        assert {"drop": ["ALL"]} == security["capabilities"]
+        assert not security["allowPrivilegeEscalation"]
+        assert "privileged" not in security
+
+
+POD_SECURITY = (
+    "host-path",
+    *(check.id for check in CHECKS.values() if {BASELINE, RESTRICTED} & set(check.references)),
+)
+"""The checks that are controls of the Pod Security Standards."""
+
+
+@MATRIX
+def test_cluster_role_keeps_to_the_level_restricted(values: Mapping[str, Any]) -> None:
+    for workload in workloads(render(values)):
+        if workload["kind"] != "DaemonSet":
+            assert set() == flagged(workload)
+
+
+@pytest.mark.parametrize(
+    ("values", "beyond"),
+    [
+        pytest.param({}, {"run-as-non-root", "run-as-root-user"}, id="default"),
+        pytest.param({"podResources": False}, set(), id="without PodResources"),
+    ],
+)
+def test_node_role_asks_for_the_level_privileged_because_of_hostpid_and_hostpath(
+    values: Mapping[str, Any], beyond: set[str]
+) -> None:
+    """The others that it does not keep to come from PodResources alone."""
+    daemon_set = only(render({"node": values}), "DaemonSet")
+    assert {"host-namespaces", "host-path"} | beyond == flagged(daemon_set)
+
+
+WRONG = {
+    "unknown key": ({"nodes": {}}, "additional properties 'nodes' not allowed"),
+    "unknown key below": ({"node": {"resource": {}}}, "additional properties 'resource' not allowed"),
+    "platform": ({"platform": "openstack"}, "value must be one of 'generic', 'gpu-operator'"),
+    "flag": ({"node": {"extraArgs": ["interval=2s"]}}, "does not match pattern '^--[a-z]'"),
+    "shards": ({"cluster": {"shards": 0}}, "minimum: got 0, want 1"),
+    "shards as text": ({"cluster": {"shards": "3"}}, "got string, want integer"),
+    "digest": ({"image": {"digest": "sha256:12"}}, "does not match pattern"),
+    "honorLabels": ({"monitor": {"endpoint": {"honorLabels": False}}}, "propertyName"),
+    "probes": ({"web": {"probes": "http"}}, "value must be one of 'HTTP', 'HTTPS', 'TCP'"),
+    "TLS without probes": ({"web": WEB}, "set web.probes to HTTPS"),
+    "two configurations": ({"web": {**WEB, "existingSecret": "x"}}, "set one"),
+    "alert": ({"prometheusRule": {"enabled": True, "disabled": ["GpuXid"]}}, "there is no alert GpuXid"),
+    "setting": (
+        {"prometheusRule": {"enabled": True, "settings": {"idle": 1}}},
+        "no rule has the setting: idle",
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "message"), WRONG.values(), ids=WRONG.keys())
+def test_wrong_values_fail_with_a_message_that_says_which(values: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(helm_python.HelmError, match=re.escape(message)):
+        render(values)
+
+
+def test_a_long_release_name_leaves_room_for_the_roles() -> None:
+    for each in render(name="a" * 53):
+        assert len(each["metadata"]["name"]) <= 63
+
+
+def test_a_policy_is_given_to_the_cluster_role_as_it_is_written() -> None:
+    policy = {"exceptions": [{"match": {"namespace": "ml-*"}, "reason": "a", "owner": "b"}]}
+    data = only(render({"cluster": {"policy": policy}}), "ConfigMap", "gpuledger-policy")["data"]
+    assert policy == yaml.safe_load(data["policy.yaml"])
+
+
+def test_rights_that_are_taken_away_are_not_asked_for() -> None:
+    objects = render({"node": {"api": False, "podLogs": False, "podResources": False}})
+    daemon_set = only(objects, "DaemonSet")["spec"]["template"]["spec"]
+    assert ["node", "--kube=off"] == daemon_set["containers"][0]["args"]
+    assert not daemon_set["automountServiceAccountToken"]
+    assert "volumes" not in daemon_set
+    assert [] == [
+        each for each in of_kind(objects, "ClusterRole") if each["metadata"]["name"] == "gpuledger-node"
+    ]
+
+
+def of_kind(objects: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
+    return [each for each in objects if each["kind"] in kinds]
+
+
+def workloads(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return of_kind(objects, "DaemonSet", "Deployment", "StatefulSet")
+
+
+def selectors(each: dict[str, Any]) -> Iterator[dict[str, str]]:
+    spec = each.get("spec", {})
+    if each["kind"] == "Service":
+        yield spec["selector"]
+    for key in ("selector", "podSelector"):
+        if "matchLabels" in spec.get(key, {}):
+            yield spec[key]["matchLabels"]
+
+
+def references(spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for volume in spec.get("volumes", ()):
+        if "secret" in volume:
+            yield "Secret", volume["secret"]["secretName"]
+        if "configMap" in volume:
+            yield "ConfigMap", volume["configMap"]["name"]
+
+
+def flagged(workload: dict[str, Any]) -> set[str]:
+    """The controls of Pod Security that the pod of a workload does not keep to, with nothing excused."""
+    bare = {**workload, "metadata": {"name": workload["metadata"]["name"], "namespace": "anywhere"}}
+    report = audited(yaml.safe_dump(bare), *POD_SECURITY, every_pod=True)
+    return {finding.check for finding in findings(report)}
