@@ -1,4 +1,4 @@
-"""What the chart hands to the Prometheus operator and to Grafana is what this repository has, but for values."""
+"""What the chart hands to the Prometheus operator and to Grafana is what stands here, but for the values."""
 
 from __future__ import annotations
 
