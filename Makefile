@@ -17,7 +17,7 @@ demo: .venv/.stamp ## See it work on a simulated cluster; no GPU and no Kubernet
 
 .PHONY: test
 test: $(WHEEL)/.stamp tools ## Set up and run the tests (unit, end to end, faults) on the built wheel.
-	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m "not cluster and not churn and not image and not day" $(PYTEST_FLAGS)
+	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m "not cluster and not churn and not image and not day and not chaos and not soak" $(PYTEST_FLAGS)
 
 .PHONY: e2e
 e2e: $(WHEEL)/.stamp tools ## Only the tests with real processes, cgroups, gRPC and Prometheus (root).
@@ -41,8 +41,13 @@ churn: $(WHEEL)/.stamp tools ## Pods that come and go on that cluster for CHURN_
 	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m churn tests/cluster $(PYTEST_FLAGS)
 
 .PHONY: fuzz
-fuzz: .venv/.stamp ## Search at random for what breaks: every Hypothesis test, with more and ever new examples.
+fuzz: .venv/.fuzz ## Search for what breaks: each parser for FUZZ_SECONDS (60), then what Hypothesis tests, at random.
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/search.py $(or $(FUZZ_SECONDS),60)
 	$(BIN)/pytest -m hypothesis --hypothesis-profile=fuzz --timeout=0 $(PYTEST_FLAGS)
+
+.venv/.fuzz: .venv/.stamp requirements/fuzz.txt
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
+	@touch $@
 
 .PHONY: check
 check: lint test day ## The whole gate: what must pass before a change lands.
@@ -87,6 +92,7 @@ lock: .venv/.stamp ## Resolve the dependencies anew and lock them with hashes (n
 	$(COMPILE) pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
 	$(COMPILE) --group build -c requirements/dev.txt -o requirements/build.txt
+	$(COMPILE) --group fuzz -o requirements/fuzz.txt
 	$(BIN)/python requirements/image.py | $(COMPILE) - -c requirements/runtime.txt -o requirements/image.txt
 
 .PHONY: tools
