@@ -20,7 +20,6 @@ from gpuledger.parse.podspec import Container, ContainerStatus, Number, PodSpec,
 from gpuledger.parse.quantity import parse_readable
 
 _ZERO, _ONE = Decimal(0), Decimal(1)
-_NO_STATUS = ContainerStatus()
 
 
 def requests_of(spec: PodSpec, status: PodStatus, also: re.Pattern[str] | None = None) -> Quantities:
@@ -68,18 +67,17 @@ def is_counted(resource: str, also: re.Pattern[str] | None = None) -> bool:
 
 def _containers(spec: PodSpec, status: PodStatus) -> Iterator[tuple[ContainerKind, Quantities]]:
     statuses = {each.name: each for each in (*status.container_statuses, *status.init_container_statuses)}
-    feasible = _can_resize(status)
+    for kind, container in _by_kind(spec):
+        yield kind, _asked_now(container.resources, statuses.get(container.name), status)
 
-    def asked(container: Container) -> Quantities:
-        known = statuses.get(container.name, _NO_STATUS)
-        granted = known.allocated_resources, known.resources.requests
-        if all(not each or each == container.resources.requests for each in granted):
-            return _asked(container.resources)  # as of nearly every container
-        return requests_during_resize(
-            _asked(container.resources), map(parse_readable, granted), feasible=feasible
-        )
 
-    return ((kind, asked(container)) for kind, container in _by_kind(spec))
+def _asked_now(resources: Resources, known: ContainerStatus | None, status: PodStatus) -> Quantities:
+    """What a container asks for while it may be resized; for nearly every one, that is what it wants."""
+    settled: tuple[Mapping[str, Number], ...] = ({}, resources.requests)
+    if known is None or (known.allocated_resources in settled and known.resources.requests in settled):
+        return _asked(resources)
+    granted = map(parse_readable, (known.allocated_resources, known.resources.requests))
+    return requests_during_resize(_asked(resources), granted, feasible=_can_resize(status))
 
 
 def _by_kind(spec: PodSpec) -> Iterator[tuple[ContainerKind, Container]]:
