@@ -163,9 +163,12 @@ class World:
         if self._api is not None:
             self._publish_api(self._api)
 
-    def serve_api(self) -> tuple[ApiServer, tuple[str, ...]]:
-        """Start the Kubernetes API; returns it, and the flags by which the exporter finds it."""
-        self._api = self._cleanup.enter_context(ApiServer())
+    def serve_api(self, tls: tuple[Path, Path] | None = None) -> tuple[ApiServer, tuple[str, ...]]:
+        """Start the Kubernetes API; returns it, and the flags by which the exporter finds it.
+
+        `tls` (certificate, key) makes it HTTPS.
+        """
+        self._api = self._cleanup.enter_context(ApiServer(tls))
         config = self._api.kubeconfig(self.folder / "kubeconfig")
         self.publish()
         return self._api, ("--kube=kubeconfig", f"--kubeconfig={config}")

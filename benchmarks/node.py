@@ -1,0 +1,196 @@
+"""What `gpuledger node` costs beside other ways to the same figures, as a table of docs/performance.md.
+
+    PYTHONPATH=tests python -m benchmarks.node [--gpus 1 8 16] [--processes 0 8 64] [--seconds 30]
+
+All sides run at once over the same stand-in for NVML, so that whatever else the machine does hits them alike.
+CPU is what the kernel has charged to each process, in percent of a core. The node is as tests know it: real
+processes in real cgroups, a kubelet, an API. Needs root, and `make .cache/bench/.stamp` for nvitop-exporter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from fakes.certificates import make_certificate
+from fakes.nvml import presets
+from fakes.nvml.build import build_library
+from fakes.nvml.environment import environment
+from fakes.nvml.scenario import Fault
+from fakes.tenants import stateful_set
+from fakes.world import MIB, World
+from tools.daemon import Daemon
+from tools.node import Node
+
+HERE = Path(__file__).resolve().parent
+NVITOP = HERE.parent / ".cache/bench/bin/nvitop-exporter"
+
+LATENCY = (
+    Fault(call="nvmlDeviceGetPcieThroughput", kind="latency", number=20_000),
+    Fault(call="*", kind="latency", number=30),
+)
+"""How long NVML thinks, in microseconds: nvml.h says that the first counts for 20 ms; the rest are a system call
+and a look into the driver."""
+
+MOUNT_ACCOUNT = """
+mount -t tmpfs run /run
+mkdir -p /run/secrets/kubernetes.io
+ln -s "$0" /run/secrets/kubernetes.io/serviceaccount
+exec "$@"
+"""
+
+SCRAPE_SECONDS = 15.0
+SETTLE_SECONDS = 5.0
+NVITOP_PORT = 19442
+
+CPU_LIMIT = 1 / 5
+"""Of nvitop-exporter's CPU."""
+MEMORY_LIMIT = 64.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one side: CPU in percent of a core, resident MiB, bytes and seconds of a scrape (None: no page)."""
+
+    cpu: float
+    memory: float
+    page: int | None = None
+    scrape: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of a node; the processes are in pods of their own, dealt out to the GPUs."""
+
+    gpus: int
+    processes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A running program and where it serves its figures, if it does."""
+
+    pid: int
+    url: str = ""
+
+    def cpu_seconds(self) -> float:
+        """What it has used of a core since it began (the clock of clock_getcpuclockid(3))."""
+        return time.clock_gettime((~self.pid << 3) | 2)
+
+    def memory(self) -> float:
+        """Its resident memory in MiB."""
+        return float(psutil.Process(self.pid).memory_info().rss / MIB)
+
+    def scrape(self) -> tuple[float, int]:
+        """How long a scrape takes in seconds, and the bytes that it brings, compressed as for Prometheus."""
+        request = urllib.request.Request(self.url, headers={"Accept-Encoding": "gzip"})  # noqa: S310 - loopback
+        began = time.perf_counter()
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - as above
+            body = answer.read()
+        return time.perf_counter() - began, len(body)
+
+
+def main() -> int:
+    """Measure, print, and tell whether the budgets are kept."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpus", type=int, nargs="+", default=[1, 8, 16])
+    parser.add_argument("--processes", type=int, nargs="+", default=[0, 8, 64])
+    parser.add_argument("--seconds", type=float, default=30.0)
+    args = parser.parse_args()
+    for size in (Size(gpus, processes) for gpus in args.gpus for processes in args.processes):
+        for name, cost in measure(size, args.seconds).items():
+            sys.stdout.write(f"{size.gpus:>3} {size.processes:>3} {name:<16} {cost}\n")
+            sys.stdout.flush()
+    return 0
+
+
+def measure(size: Size, seconds: float) -> dict[str, Cost]:
+    """What each side costs on a node of that size."""
+    with running_node(size) as world, running_sides(world, size) as sides:
+        time.sleep(SETTLE_SECONDS)
+        before = {name: side.cpu_seconds() for name, side in sides.items()}
+        began = time.monotonic()
+        scrapes = list(scraping(sides, began + seconds))
+        elapsed = time.monotonic() - began
+        used = {name: side.cpu_seconds() - before[name] for name, side in sides.items()}
+        return {
+            name: _cost(side, used[name] / elapsed, [scrape[name] for scrape in scrapes if name in scrape])
+            for name, side in sides.items()
+        }
+
+
+def _cost(side: Side, load: float, scrapes: Sequence[tuple[float, int]]) -> Cost:
+    if not scrapes:
+        return Cost(100 * load, side.memory())
+    seconds = statistics.median(seconds for seconds, _ in scrapes)
+    return Cost(100 * load, side.memory(), scrapes[-1][1], seconds)
+
+
+def scraping(sides: Mapping[str, Side], end: float) -> Iterator[dict[str, tuple[float, int]]]:
+    """Scrape each side in turn, now and as often as Prometheus does, until `end`."""
+    while (left := end - time.monotonic()) > 0:
+        yield {name: side.scrape() for name, side in sides.items() if side.url}
+        time.sleep(min(left, SCRAPE_SECONDS))
+
+
+@contextmanager
+def running_node(size: Size) -> Iterator[World]:
+    """A node of H100s with as many pods as processes, told by all its fakes alike."""
+    with tempfile.TemporaryDirectory() as folder, World(Path(folder), presets.node(size.gpus)) as world:
+        world.scenario.faults = list(LATENCY)
+        for number in range(size.processes):
+            gpu = world.scenario.gpus[number % size.gpus]
+            tenant = world.admit(
+                stateful_set(f"train-{number}"), f"{gpu.uuid}::{number}", resource="nvidia.com/gpu.shared"
+            )
+            world.run(tenant, gpu, memory=500 * MIB, sm=1)
+        world.publish()
+        yield world
+
+
+def _node_in_pod(world: World) -> Node:
+    """The exporter as a DaemonSet has it: in its own mount namespace, with a service account for the API."""
+    certificate, key = make_certificate(world.folder)
+    api, _ = world.serve_api((certificate, key))
+    account = world.folder / "serviceaccount"
+    account.mkdir()
+    (account / "token").write_text("token")
+    (account / "ca.crt").write_text(certificate.read_text())
+    host, port = urlsplit(api.url).netloc.split(":")
+    prefix = ("unshare", "--mount", "sh", "-ec", MOUNT_ACCOUNT, str(account))
+    env = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+    return Node(world, "--kube=in-cluster", "--interval=1s", prefix=prefix, env=env)
+
+
+@contextmanager
+def running_sides(world: World, size: Size) -> Iterator[dict[str, Side]]:
+    """Each way to the figures of the world, by name; at the end they are all stopped."""
+    env = environment(build_library(), world.scenario_file)
+    script = [sys.executable, str(HERE / "node_sides.py")]
+    with ExitStack() as stack:
+        node = stack.enter_context(_node_in_pod(world))
+        node.wait_for("all processes", lambda s: len(s.series("process_start_time_seconds")) == size.processes)
+        sides = {"gpuledger": Side(node.process.pid, f"{node.url}/metrics")}
+        for name, command in {
+            "nvitop-exporter": [str(NVITOP), f"--port={NVITOP_PORT}", "--interval=1"],
+            "naive loop": [*script, "naive"],
+        }.items():
+            daemon = stack.enter_context(Daemon(command, world.folder / f"{name}.log", env))
+            sides[name] = Side(daemon.process.pid, f"http://{daemon.address()}/metrics")
+        floor = stack.enter_context(Daemon([*script, "floor"], world.folder / "floor.log", env))
+        yield sides | {"NVML calls alone": Side(floor.process.pid)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
