@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import http.client
 import logging
+import os
+import resource
 import socket
 import struct
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -73,9 +75,10 @@ class Reply:
 class Client:
     """A connection that says exactly what it is told to."""
 
-    def __init__(self, running: Running, *, receive_buffer: int = 0) -> None:
+    def __init__(self, running: Running, *, receive_buffer: int = 0, address: str = "127.0.0.1") -> None:
         self.socket = socket.socket()
         self.socket.settimeout(5)
+        self.socket.bind((address, 0))
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.connect(("127.0.0.1", running.port))
@@ -291,6 +294,46 @@ def test_sleepers_do_not_lock_a_newcomer_out(running: Running) -> None:
         assert stack.enter_context(Client(running)).get("/new").body == b"GET /new"
         assert all(sleeper.at_end() for sleeper in sleepers[: 200 - MAX_CONNECTIONS + 1])
         assert all(sleeper.get().status == 200 for sleeper in sleepers[200 - MAX_CONNECTIONS + 1 :])
+
+
+def test_sleepers_cost_nobody_from_elsewhere_a_connection(running: Running, client: Client) -> None:
+    client.get()
+    with ExitStack() as stack:
+        for _ in range(3 * MAX_CONNECTIONS):
+            stack.enter_context(Client(running, address="127.0.0.2"))
+
+        assert client.get("/still").body == b"GET /still"
+
+
+def test_without_descriptors_it_waits_until_there_are_some_again(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    waiting = socket.socket()
+    waiting.settimeout(10)
+    with waiting:
+        taken: list[int] = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        try:
+            with suppress(OSError):
+                while True:
+                    taken.append(os.dup(waiting.fileno()))
+            waiting.connect(("127.0.0.1", running.port))
+            waiting.sendall(request("/patient"))
+            until_logged(caplog, "cannot accept a connection")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for each in taken:
+                os.close(each)
+
+        assert waiting.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def until_logged(caplog: pytest.LogCaptureFixture, message: str) -> None:
+    deadline = time.monotonic() + 5
+    while message not in caplog.text:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_readers_that_do_not_read_do_not_lock_a_newcomer_out(monkeypatch: pytest.MonkeyPatch) -> None:

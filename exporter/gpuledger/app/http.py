@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from asyncio import StreamReader, StreamWriter
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -21,9 +21,11 @@ log = logging.getLogger(__name__)
 
 MAX_HEADER_BYTES = 16 * 1024
 BACKLOG = 1024
-"""Connections that the kernel holds until they are accepted; with few, a newcomer in a crowd waits a second."""
+"""Connections that the kernel holds until they are accepted; beyond these a newcomer waits a second."""
+ACCEPTED_AT_ONCE = 16
+"""How many are accepted before others get their turn."""
 MAX_CONNECTIONS = 128
-"""Beyond this the connection that has been idle longest is closed: sleepers never lock a newcomer out."""
+"""Beyond this, who has most of them loses the one that has been idle longest: sleepers lock no newcomer out."""
 IDLE_SECONDS = 150.0
 """How long a connection may wait for its next request; Prometheus keeps them open between scrapes."""
 HEADER_SECONDS = 10.0
@@ -59,9 +61,9 @@ Handler = Callable[[Request], Response]
 class Guard:
     """Who may connect, and who gets an answer: this one lets everybody in, unencrypted."""
 
-    async def open(self, reader: StreamReader, writer: StreamWriter) -> Channel:
+    async def open(self, connection: socket.socket, peer: str) -> Channel:
         """The channel of a new connection. Raises OSError where there is to be none."""
-        return Channel(reader, writer)
+        return Channel(connection, peer)
 
     def trusts(self, channel: Channel) -> bool:  # noqa: ARG002 - for guards that look at it
         """Whether a request on a channel that was opened before may be looked at."""
@@ -76,89 +78,119 @@ class Guard:
         return {}
 
 
+Task = asyncio.Task[None]
+
+
 class Server:
     """Serves a handler's answers to those whom `guard` lets in; the handler runs on the loop: be quick."""
 
     def __init__(self, handler: Handler, guard: Guard | None = None) -> None:
         self._handler = handler
         self._guard = guard or Guard()
-        self._open: dict[StreamWriter, asyncio.Task[None]] = {}
-        """All connections, the oldest first."""
-        self._idle: dict[StreamWriter, None] = {}
+        self._listening: list[socket.socket] = []
+        self._open: dict[Task, str] = {}
+        """What serves each connection, the oldest first, and the address that it comes from."""
+        self._idle: dict[Task, None] = {}
         """Those without a whole request, the longest idle first."""
-        self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> list[str]:
         """Listen; returns the addresses listened on. Raises OSError."""
-        self._server = await asyncio.start_server(
-            self._connected,
-            host or None,
-            port,
-            limit=MAX_HEADER_BYTES,
-            reuse_address=True,
-            backlog=BACKLOG,
+        loop = asyncio.get_running_loop()
+        bound = await loop.create_server(
+            asyncio.Protocol, host or None, port, reuse_address=True, start_serving=False
         )
-        return [_address(listening) for listening in self._server.sockets]
+        self._listening = [each.dup() for each in bound.sockets]  # the rest of asyncio's server is not wanted
+        bound.close()
+        for listening in self._listening:
+            listening.listen(BACKLOG)
+            self._resume(listening)
+        return [_address(listening) for listening in self._listening]
 
     async def stop(self, grace: float = 2.0) -> None:
         """Take no more connections, close the idle ones and give answers under way `grace` seconds."""
-        if self._server is None:
-            return
-        self._server.close()
-        for writer in list(self._idle):
-            writer.close()
+        while self._listening:
+            listening = self._listening.pop()
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
+        for task in self._idle:
+            task.cancel()
         await self._parted(timeout=grace)
-        for writer in self._open:
-            writer.transport.abort()
+        for task in self._open:
+            task.cancel()
         await self._parted()
 
     async def _parted(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109 - asyncio.wait leaves the tasks alone
         if self._open:
-            await asyncio.wait(self._open.values(), timeout=timeout)
+            await asyncio.wait(self._open, timeout=timeout)
 
-    def _connected(self, reader: StreamReader, writer: StreamWriter) -> None:
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                connection, address = listening.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError:
+                log.warning("cannot accept a connection", exc_info=True)
+                self._pause(listening)
+                return
+            connection.settimeout(0)
+            self._welcome(connection, address[0])
+
+    def _pause(self, listening: socket.socket) -> None:
+        """Accept nothing for a second: only time brings descriptors back."""
+        asyncio.get_running_loop().remove_reader(listening)
+        asyncio.get_running_loop().call_later(1.0, self._resume, listening)
+
+    def _resume(self, listening: socket.socket) -> None:
+        if listening in self._listening:
+            asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _welcome(self, connection: socket.socket, peer: str) -> None:
         if len(self._open) >= MAX_CONNECTIONS:
             self._evict()
-        self._open[writer] = asyncio.get_running_loop().create_task(self._connection(reader, writer))
-        self._idle[writer] = None
+        task = asyncio.get_running_loop().create_task(self._serve(connection, peer))
+        self._open[task] = peer
+        self._idle[task] = None
+        task.add_done_callback(self._forget)
+        task.add_done_callback(lambda _: connection.close())
 
-    async def _connection(self, reader: StreamReader, writer: StreamWriter) -> None:
-        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
+    def _forget(self, task: Task) -> None:
+        self._open.pop(task, None)
+        self._idle.pop(task, None)
+
+    def _evict(self) -> None:
+        """Cut a connection of the address that has most: the one idle longest, or else the oldest."""
+        ((address, _),) = Counter(self._open.values()).most_common(1)
+        victim = next(task for task in (*self._idle, *self._open) if self._open[task] == address)
+        victim.cancel()
+        self._forget(victim)
+
+    async def _serve(self, connection: socket.socket, peer: str) -> None:
+        protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
         try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             async with asyncio.timeout(HEADER_SECONDS):
-                channel = await self._guard.open(reader, writer)
-            while await self._exchange(connection, channel, writer) and self._serving():
-                connection.start_next_cycle()
+                channel = await self._guard.open(connection, peer)
+            while await self._exchange(protocol, channel) and self._listening:
+                protocol.start_next_cycle()
                 await asyncio.sleep(0)  # others come in between the requests of a pipeline
             async with asyncio.timeout(SEND_SECONDS):
                 await channel.part()
         except (OSError, h11.ProtocolError):
             log.debug("connection ended early", exc_info=True)
-        finally:
-            self._idle.pop(writer, None)
-            self._open.pop(writer, None)
-            writer.transport.abort()
 
-    def _serving(self) -> bool:
-        return self._server is not None and self._server.is_serving()
-
-    def _evict(self) -> None:
-        """Cut the connection that has been idle longest; where none is idle, the oldest."""
-        victim = next(iter(self._idle or self._open))
-        self._idle.pop(victim, None)
-        del self._open[victim]
-        victim.transport.abort()
-
-    async def _exchange(self, connection: h11.Connection, channel: Channel, writer: StreamWriter) -> bool:
+    async def _exchange(self, connection: h11.Connection, channel: Channel) -> bool:
         """One request and its answer; False when the connection is to end."""
-        self._idle[writer] = None
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in a task
+        self._idle[task] = None
         try:
-            request = await _receive(connection, channel, _peer(writer))
+            request = await _receive(connection, channel)
         except h11.RemoteProtocolError as error:
             await self._send(connection, channel, Response(error.error_status_hint, f"{error}\n".encode()))
             return False
         finally:
-            self._idle.pop(writer, None)
+            self._idle.pop(task, None)
         if request is None or not self._guard.trusts(channel):
             return False
         answer = await self._answer(request)
@@ -206,7 +238,7 @@ class Server:
                 await channel.send(part)
 
 
-async def _receive(connection: h11.Connection, channel: Channel, peer: str) -> Request | None:
+async def _receive(connection: h11.Connection, channel: Channel) -> Request | None:
     """The next request, or None at the end of the connection; a body, which no GET needs, is not read."""
     if not connection.trailing_data[0]:
         async with asyncio.timeout(IDLE_SECONDS):
@@ -222,12 +254,7 @@ async def _receive(connection: h11.Connection, channel: Channel, peer: str) -> R
         log.debug("a request's body is malformed", exc_info=True)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
     path = event.target.decode("latin-1").partition("?")[0]
-    return Request(event.method.decode("latin-1"), path, headers, peer)
-
-
-def _peer(writer: StreamWriter) -> str:
-    """The peer's address; empty where it has gone already."""
-    return str((writer.get_extra_info("peername") or ("",))[0])
+    return Request(event.method.decode("latin-1"), path, headers, channel.peer)
 
 
 def _address(listening: socket.socket) -> str:

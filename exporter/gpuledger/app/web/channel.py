@@ -1,13 +1,14 @@
 """The bytes of one connection, as they are or through TLS.
 
-TLS runs over `ssl.MemoryBIO`, because asyncio's own takes 256 KiB a connection and keeps to one certificate:
+On asyncio's plain socket calls, because its streams take in 256 KiB at once, and its TLS as much again:
 docs/decisions/0014-web-security.md.
 """
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
-from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -28,34 +29,34 @@ class Channel:
     trust: Trust | None = None
     """What the peer's certificate was held to."""
 
-    def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, connection: socket.socket, peer: str) -> None:
+        self.peer = peer
+        self._connection = connection
+        self._loop = asyncio.get_running_loop()
 
     async def receive(self) -> bytes:
-        """What has come in; empty at the end."""
-        return await self._reader.read(CHUNK_BYTES)
+        """What has come in; empty at the end. Raises OSError."""
+        return await self._loop.sock_recv(self._connection, CHUNK_BYTES)
 
     async def send(self, data: bytes) -> None:
         """Send it all. Raises OSError."""
-        self._writer.write(data)
-        await self._writer.drain()
+        await self._loop.sock_sendall(self._connection, data)
 
     async def part(self) -> None:
         """Let the peer take in the answer and close: closing on unread input would reset the connection.
 
         Source: RFC 9112 section 9.6.
         """
-        self._writer.write_eof()
-        while await self._reader.read(CHUNK_BYTES):
+        self._connection.shutdown(socket.SHUT_WR)
+        while await self._loop.sock_recv(self._connection, CHUNK_BYTES):
             pass
 
 
 class TlsChannel(Channel):
     """A connection through TLS, of which this is the server's side."""
 
-    def __init__(self, tls: Tls, reader: StreamReader, writer: StreamWriter) -> None:
-        super().__init__(reader, writer)
+    def __init__(self, tls: Tls, connection: socket.socket, peer: str) -> None:
+        super().__init__(connection, peer)
         self.trust = tls.trust
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._session = tls.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -67,7 +68,7 @@ class TlsChannel(Channel):
         self.trust.check(self._session.getpeercert())
 
     async def receive(self) -> bytes:
-        """What has come in; empty at the end."""
+        """What has come in; empty at the end. Raises OSError."""
         try:
             return await self._step(lambda: self._session.read(CHUNK_BYTES))
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
@@ -94,7 +95,7 @@ class TlsChannel(Channel):
                 return step()
             except ssl.SSLWantReadError:
                 await self._flush()
-                data = await self._reader.read(CHUNK_BYTES)
+                data = await super().receive()
                 if data:
                     self._incoming.write(data)
                 else:
@@ -104,5 +105,4 @@ class TlsChannel(Channel):
 
     async def _flush(self) -> None:
         if data := self._outgoing.read():
-            self._writer.write(data)
-            await self._writer.drain()
+            await super().send(data)

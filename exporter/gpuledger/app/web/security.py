@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import socket
 import ssl
 import time
-from asyncio import StreamReader, StreamWriter
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,18 +57,20 @@ class WebSecurity(Guard):
         if self._tokens is not None:
             self._tokens.close()
 
-    async def open(self, reader: StreamReader, writer: StreamWriter) -> Channel:
+    async def open(self, connection: socket.socket, peer: str) -> Channel:
         """Encrypt the connection where that is configured. Raises OSError where no agreement is reached."""
         tls = self._file.refresh().tls if self._file is not None else None
         if tls is None:
-            return Channel(reader, writer)
-        channel = TlsChannel(tls, reader, writer)
+            return Channel(connection, peer)
+        channel = TlsChannel(tls, connection, peer)
         try:
             await channel.shake_hands()
+        except ssl.SSLEOFError:
+            raise  # gone, as the kubelet's TCP probes are
         except ssl.SSLError as error:
             self._refused["handshake"] += 1
             if getattr(error, "reason", "") == "HTTP_REQUEST":
-                writer.write(HTTPS_ONLY)
+                await Channel(connection, peer).send(HTTPS_ONLY)
             await channel.part()
             raise
         return channel
