@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 WHEEL := .cache/wheel
+BENCH := .cache/bench
 
 .PHONY: help
 help: ## List the targets.
@@ -93,7 +94,20 @@ lock: .venv/.stamp ## Resolve the dependencies anew and lock them with hashes (n
 	$(COMPILE) pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
 	$(COMPILE) --group build -c requirements/dev.txt -o requirements/build.txt
 	$(COMPILE) --group fuzz -o requirements/fuzz.txt
+	$(COMPILE) --group bench -o requirements/bench.txt
 	$(BIN)/python requirements/image.py | $(COMPILE) - -c requirements/runtime.txt -o requirements/image.txt
+
+.PHONY: bench
+bench: $(BENCH)/.stamp ## Measure speed and memory beside others in 12 minutes, and write docs/performance.md (root).
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.report $(BENCH_FLAGS)
+
+.PHONY: bench-full
+bench-full: $(BENCH)/.stamp ## The same with 100,000 pods and longer, in half an hour.
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.report --full $(BENCH_FLAGS)
+
+.PHONY: bench-check
+bench-check: $(BENCH)/.stamp ## Fail where the node role costs more than it did, beside others in the same seconds (root).
+	PYTHONPATH=tests $(BIN)/python -m benchmarks.node --gpus 8 --processes 64 --seconds 30
 
 .PHONY: tools
 tools: .venv/.stamp ## Fetch the Prometheus releases that the tests run.
@@ -117,6 +131,11 @@ clean: ## Remove everything that make has made.
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(BENCH)/.stamp: requirements/bench.txt .venv/.stamp
+	@$(PYTHON) -m venv $(BENCH)
+	@$(BENCH)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	@touch $@
 
 $(WHEEL)/.stamp: .venv/.stamp README.md LICENSE $(shell find exporter -type f -not -name '*.pyc' -not -path '*/__pycache__*')
