@@ -195,10 +195,11 @@ class AnyCluster(RuleBasedStateMachine):
         actual = {(each["pod"], each["container"], each["check"], each["severity"]) for each in labels}
         assert expected == actual
         stock = {
-            (name, node.node): getattr(each, name)
+            (name, node.node): amount
             for node in audit.facts.inventory.nodes()
             for each in node.resources
             for name in STOCK
+            if (amount := getattr(each, name)) is not None
         }
         assert stock == {
             (name, sample.labels["node"]): sample.value
