@@ -14,8 +14,8 @@ from gpuledger.metrics.docs import render_docs
 
 UNITS = ("bytes", "seconds", "ratio", "joules", "watts", "celsius", "hertz")
 UNITLESS_GAUGES = re.compile(
-    r"(_info|_up|_enabled|_pending|_failed|_unresolved|_throttled|_unsupported|_ready|_allocated|_processes"
-    r"|_rows|_pages|_action|_state|_phase|_allocations|_link_(generation|width)(_max)?"
+    r"(_info|_up|_enabled|_pending|_failed|_successful|_unresolved|_throttled|_unsupported|_ready|_allocated"
+    r"|_processes|_rows|_pages|_action|_state|_phase|_allocations|_link_(generation|width)(_max)?"
     r"|_condition|_requested|_cards|_devices|_(capacity|allocatable|free|placeable)|quota_(hard|used)"
     r"|_warning_events|audit_(finding|workload_pods_affected|exempted|pods_scanned))$"
 )

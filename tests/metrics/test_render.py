@@ -30,11 +30,12 @@ from gpuledger.core.snapshot import (
     RuntimeFinding,
     SourceHealth,
     UnattributedUse,
+    WebHealth,
     XidAccount,
 )
 from gpuledger.metrics import catalog
 from gpuledger.metrics.exposition import Family, render_text
-from gpuledger.metrics.render import render_build, render_last_cycle, render_node, render_sources
+from gpuledger.metrics.render import render_build, render_last_cycle, render_node, render_sources, render_web
 
 GOLDEN = Path(__file__).with_name("node.prom")
 GIB = 2**30
@@ -149,6 +150,7 @@ def page() -> str:
         SourceHealth("nvml", up=True, last_success=1_700_000_000.0, duration_seconds=0.004, failures=1),
         SourceHealth("podresources", up=False, failures=7, error="no such file"),
     ]
+    web = WebHealth({"credentials": 2, "handshake": 0}, config_healthy=True, config_loaded_at=1_700_000_000.0)
     dropped = Family(catalog.BY_NAME["series_dropped_total"], [(("gpu-1", "process_memory_used_bytes"), 5.0)])
     return render_text(
         [
@@ -156,6 +158,7 @@ def page() -> str:
             *render_build("gpu-1", "0.1.0", "3.11.7"),
             *render_last_cycle("gpu-1", SNAPSHOT.taken_at),
             *render_sources("gpu-1", health),
+            *render_web("gpu-1", web),
             dropped,
         ]
     )
