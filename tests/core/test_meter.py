@@ -97,6 +97,18 @@ def test_a_step_of_the_wall_clock_books_no_time_that_did_not_pass(step: float) -
     assert (1.0, {1: 1.0}) == (after.busy_seconds, after.sm_seconds)
 
 
+def test_a_buffer_stamped_anew_after_a_step_is_not_booked_again() -> None:
+    meter = GpuMeter()
+    cycle(meter, 0.0, busy=((START, 1.0),), processes=(ProcessSample(1, START, 1.0),))
+    times = [START + 3600.0 - age / 5 for age in reversed(range(100))]
+    busy = tuple((time, 1.0) for time in times)
+    processes = tuple(ProcessSample(1, time, 1.0) for time in times)
+
+    metered = cycle(meter, 1.0, busy=busy, processes=processes, step=3600.0)
+
+    assert (2.0, {1: 2.0}) == (metered.busy_seconds, metered.sm_seconds)
+
+
 def test_a_process_that_starts_between_cycles_is_booked_from_the_last_reading() -> None:
     meter = GpuMeter()
     cycle(meter, 0.0, processes=())

@@ -106,7 +106,7 @@ class GpuMeter:
                 busy += ratio * _covered(marks.busy_until, time, elapsed)
             marks.busy_until = max(time, marks.busy_until or time)
         marks.busy_at = at
-        return busy
+        return min(busy, elapsed + SLACK_SECONDS)
 
     def _processes(
         self, reading: GpuReading, at: Moment
@@ -125,7 +125,7 @@ class GpuMeter:
                 spent = (sample.sm_ratio or 0.0) * _covered(since, sample.time, elapsed)
             else:
                 spent = 0.0
-            seconds[sample.pid] = seconds.get(sample.pid, 0.0) + spent
+            seconds[sample.pid] = min(seconds.get(sample.pid, 0.0) + spent, elapsed + SLACK_SECONDS)
             marks.samples[sample.pid] = (sample.time, sample.sm_ratio)
         if seconds:
             newest = max(marks.samples[pid][0] for pid in seconds)
