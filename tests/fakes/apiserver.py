@@ -275,7 +275,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _whose(self, token: str) -> Object:
         user = self.server.api.users.get(token)
         if user is None:
-            return {"user": {}, "error": "[invalid bearer token, Token has been invalidated]"}
+            return {"user": {}, "error": "invalid bearer token"}
         groups = ["system:serviceaccounts", "system:authenticated"]
         identity = {"username": user, "uid": f"uid-of-{user}", "groups": groups}
         return {"authenticated": True, "user": identity, "audiences": ["https://kubernetes.default.svc"]}
