@@ -1,4 +1,4 @@
-"""A day on which all is well: every series that the rules look at is there, and nobody is told of anything."""
+"""A day on which all is well, made up: all series that rules look at, which the demo has not, and a restart."""
 
 from __future__ import annotations
 
