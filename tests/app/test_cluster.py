@@ -258,6 +258,25 @@ def test_a_finding_is_judged_anew_when_the_cluster_closes_the_way(server: ApiSer
     eventually(set[str](), lambda: severities(seen, "gpu-env-bypass"))
 
 
+def test_findings_that_nothing_new_concerns_are_not_judged_again(server: ApiServer, view: View) -> None:
+    def text(seen: ClusterView) -> bytes:
+        seen.books.refresh(Policy(), NOW)
+        (finding,) = next(texts for spec, texts in seen.books.columns() if spec.name == "audit_finding")
+        return finding
+
+    server.add(pod("sneaky", 0, "node1", container=VISIBLE))
+    seen = view()
+    first = text(seen)
+    assert first is text(seen)
+    server.add(node("node2"))
+    server.add(claim("of-another"))
+    eventually({"node2"}, lambda: {each.metadata.name for each in seen.books.nodes.objects.values()})
+    assert first is text(seen)
+    server.add(node("node1"))
+    eventually(2, lambda: len(seen.books.nodes.objects))
+    assert first is not text(seen)
+
+
 def test_a_node_that_offers_gpus_by_claim_alone_is_a_node_with_gpus(server: ApiServer, view: View) -> None:
     server.add(node("node1", 0))
     server.add(pod("root", 0, "node1", container={"securityContext": {"privileged": True}}))

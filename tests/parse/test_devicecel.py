@@ -45,7 +45,7 @@ def test_drivers(expression: str, drivers: set[str] | None) -> None:
 
 def test_attributes() -> None:
     nvidias = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'mig'"
-    assert {"mig"} == parse_selected(nvidias, TYPE)
+    assert frozenset({"mig"}) == parse_selected(nvidias, TYPE)
 
 
 @given(

@@ -130,7 +130,8 @@ class ClusterBooks:
         with self._lock:
             facts = self._facts()
             self._audit.judge = replace(self._audit.judge, facts=facts, policy=policy, now=now)
-            before, self._known = self._known, known = self._known, self._what_is_known(facts, policy, now)
+            known = self._what_is_known(facts, policy, now)
+            before, self._known = self._known, known
             changed = known.changed_nodes(before) if before else None
             if changed is None:
                 self._audit.rejudge(lambda _: True)
