@@ -173,6 +173,14 @@ MISTAKES = {
         'http_server_config: {headers: {Content-Security-Policy: "a\\r\\nb"}}',
         "http_server_config.headers: Content-Security-Policy: write one line of ASCII",
     ),
+    "blanks-around": (
+        'http_server_config: {headers: {Content-Security-Policy: " a"}}',
+        "http_server_config.headers: Content-Security-Policy: write one line of ASCII",
+    ),
+    "a-dear-hash": (
+        f"basic_auth_users: {{alice: {HASH.replace('10', '16', 1)}}}",
+        "basic_auth_users: alice: write a bcrypt hash of cost 4 to 15, as `htpasswd -nBC 10 ''` does",
+    ),
     "no-interval": (
         "rate_limit: {interval: often}",
         "rate_limit.interval: write a duration such as 200ms, 1s, 1m30s or 2h",

@@ -113,9 +113,7 @@ class WebSecurity(Guard):
                 return await self._doubt_password(config.basic_auth_users, request, credentials.strip())
             if scheme.lower() == "bearer" and self._tokens:
                 return await self._doubt_token(self._tokens, request, credentials.strip())
-        except TooBusyError:
-            return "rate-limit"
-        except SourceError:
+        except (TooBusyError, SourceError):
             return "unavailable"
         return "credentials"
 
@@ -156,4 +154,4 @@ class WebSecurity(Guard):
             return Response(403, b"not yours to read; RBAC: nonResourceURLs, verb get\n")
         if reason == "rate-limit":
             return Response(429, b"too many requests\n", headers={"Retry-After": f"{GUESS_SECONDS:.0f}"})
-        return Response(503, b"the Kubernetes API does not say now who you are\n")
+        return Response(503, b"who you are can't be checked now\n")

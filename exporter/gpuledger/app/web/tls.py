@@ -72,7 +72,7 @@ def read_pem(tls: TlsServer, folder: Path) -> Pem:
 
 
 def make_tls(tls: TlsServer, pem: Pem) -> Tls:
-    """TLS as configured; raises ConfigError for certificates that can't be used."""
+    """TLS as configured; raises ConfigError for what can't be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version, context.maximum_version = _VERSIONS[tls.min_version], _VERSIONS[tls.max_version]
     # No tickets: whoever resumes a session isn't asked for the certificate, which may have expired meanwhile.
@@ -80,10 +80,13 @@ def make_tls(tls: TlsServer, pem: Pem) -> Tls:
     context.num_tickets = 0
     if not tls.prefer_server_cipher_suites:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    if suites := [CIPHERS[suite] for suite in tls.cipher_suites if suite in CIPHERS]:
-        context.set_ciphers(":".join(suites))
-    for curve in tls.curve_preferences:
-        context.set_ecdh_curve(CURVES[curve])
+    try:
+        if suites := [CIPHERS[suite] for suite in tls.cipher_suites if suite in CIPHERS]:
+            context.set_ciphers(":".join(suites))
+        for curve in tls.curve_preferences:
+            context.set_ecdh_curve(CURVES[curve])
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"cipher_suites and curve_preferences: this OpenSSL refuses them: {error}") from error
     context.set_alpn_protocols(["http/1.1"])
     _load(context, pem)
     if tls.verifies:

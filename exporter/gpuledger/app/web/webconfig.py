@@ -48,7 +48,8 @@ HEADERS: Mapping[str, tuple[str, ...]] = {
 """Headers that may be set, with the values that they take where these are few."""
 
 _DEPTH = 3
-_BCRYPT = re.compile(r"\$2[abxy]\$(0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")
+_BCRYPT = re.compile(r"\$2[abxy]\$(0[4-9]|1[0-5])\$[./A-Za-z0-9]{53}")
+"""Up to cost 15: a check of 2 s, and each step more takes twice as long."""
 
 
 class TlsServer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,7 +115,8 @@ def parse_web_config(text: bytes) -> WebConfig:
         _check_header(header, value)
     for user, password in config.basic_auth_users.items():
         if not _BCRYPT.fullmatch(password):
-            raise ConfigError(f"basic_auth_users: {user}: write a bcrypt hash, as `htpasswd -nBC 10 ''` does")
+            advice = "write a bcrypt hash of cost 4 to 15, as `htpasswd -nBC 10 ''` does"
+            raise ConfigError(f"basic_auth_users: {user}: {advice}")
         if ":" in user:
             raise ConfigError(f"basic_auth_users: {user}: a name with a colon can't be sent (RFC 7617)")
     _check_rate(config.rate_limit)
@@ -229,7 +231,7 @@ def _check_header(header: str, value: str) -> None:
         raise ConfigError(f"{place} can't be set{nearest(header, list(HEADERS))}")
     if HEADERS[header] and value not in HEADERS[header]:
         raise ConfigError(f"{place}: write {' or '.join(HEADERS[header])}")
-    if not (value.isascii() and value.isprintable()):
+    if not (value.isascii() and value.isprintable()) or value != value.strip():
         raise ConfigError(f"{place}: write one line of ASCII")
 
 
