@@ -38,7 +38,9 @@ class Inbox:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 inbox._take(self.path, body)
                 self.send_response(200)
+                self.send_header("Content-Type", "text/plain")
                 self.end_headers()
+                self.wfile.write(b"ok")  # as the chat answers; anything else is an error to Alertmanager
 
             def log_message(self, *_: object) -> None:
                 pass
