@@ -8,7 +8,6 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
@@ -17,9 +16,6 @@ from fakes.kubelet import FakeKubelet, allocatable, container, devices, pod, pod
 from gpuledger.core.errors import SourceError
 from gpuledger.core.model import Allocation, AllocationsReading, GpuUuid
 from gpuledger.sources.podresources import PodResourcesSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 GPU = GpuUuid("GPU-aaaaaaaa-0000-4000-8000-000000000000")
 PODS = pod_list(pod("ml", "train-0", container("trainer", devices("nvidia.com/gpu", GPU))))
@@ -33,9 +29,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def source(path: Path) -> Iterator[PodResourcesSource]:
-    with closing(PodResourcesSource(path, timeout=5)) as source:
-        yield source
+def source(path: Path) -> PodResourcesSource:
+    return PodResourcesSource(path, timeout=5)
 
 
 def test_the_kubelets_answer_is_read(path: Path, source: PodResourcesSource) -> None:
@@ -108,7 +103,8 @@ def test_a_socket_without_a_kubelet_is_refused(path: Path, source: PodResourcesS
 
 
 def test_a_slow_kubelet_ends_at_the_deadline(path: Path) -> None:
-    with FakeKubelet(path, PODS) as kubelet, closing(PodResourcesSource(path, timeout=0.2)) as source:
+    source = PodResourcesSource(path, timeout=0.2)
+    with FakeKubelet(path, PODS) as kubelet:
         kubelet.delay = 30
         started = time.monotonic()
         with pytest.raises(SourceError, match=f"no answer on {path} within 0.2 s"):
@@ -117,10 +113,8 @@ def test_a_slow_kubelet_ends_at_the_deadline(path: Path) -> None:
 
 
 def test_a_kubelet_that_never_speaks_ends_at_the_deadline(path: Path) -> None:
-    with (
-        closing(socket.socket(socket.AF_UNIX)) as mute,
-        closing(PodResourcesSource(path, timeout=0.2)) as source,
-    ):
+    source = PodResourcesSource(path, timeout=0.2)
+    with closing(socket.socket(socket.AF_UNIX)) as mute:
         mute.bind(str(path))
         mute.listen()
         with pytest.raises(SourceError, match="within"):
