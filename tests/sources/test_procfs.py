@@ -366,3 +366,36 @@ def test_a_real_private_cgroup_namespace_still_tells_other_pods(tmp_path: Path) 
     assert {"/"} == {line.split(":")[2] for line in texts[0].splitlines()}
     assert f":/../{sibling}\n" in texts[1]
     assert f":/../../pod{UID}/{other}\n" in texts[2]
+
+
+# ---- what it costs ----
+
+
+COUNT_OPENS = """
+import json, sys
+from gpuledger.sources.procfs import ProcfsSource
+
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+source, pids, counts = ProcfsSource(), [int(pid) for pid in sys.argv[1:]], []
+for second in range(20):
+    opened.clear()
+    source.read(pids, listed_at=1e9 + second)
+    counts.append(sum(path.startswith("/proc/") for path in opened))
+print(json.dumps(counts))
+"""
+"""Reads the processes every second for twenty seconds, by the times it is told, and counts what was opened."""
+
+
+def test_a_process_that_lives_on_is_read_of_every_five_seconds(tmp_path: Path) -> None:
+    with Processes(tmp_path) as processes:
+        pids = [str(processes.start(cgroups.systemd_service("bench"))) for _ in range(3)]
+        command = [sys.executable, "-c", COUNT_OPENS, *pids]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    counts = json.loads(ran.stdout)
+    stat_twice, resources, cgroup = 2, 2, 1
+
+    assert [0, 0, 0, 0] == counts[1:5]
+    assert [3 * (stat_twice + resources + (cgroup if at % 10 == 0 else 0)) for at in (5, 10, 15)] == counts[
+        5::5
+    ]

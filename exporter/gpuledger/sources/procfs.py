@@ -16,15 +16,18 @@ from gpuledger.core.errors import SourceError
 from gpuledger.core.model import Cgroup, ProcessFacts
 from gpuledger.parse.cgroup import parse_cgroup
 from gpuledger.parse.procstat import ProcStat, parse_stat
+from gpuledger.sources.pidwatch import ProcessWatch
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+PROC = "/proc"
 
 CGROUP_SECONDS = 10.0
 """How long a process's cgroup is trusted: processes are moved between cgroups, if seldom."""
 
 RESOURCES_SECONDS = 5.0
-"""How long a process's CPU time and memory stand: reading them costs more than all else."""
+"""How long a process's name, CPU time and memory stand: reading them costs more than all else."""
 
 _STAT_BYTES = 4096
 _ZOMBIE = "Z"
@@ -34,7 +37,7 @@ _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 _INITIAL_CGROUP_NAMESPACE = "cgroup:[4026531835]"
 
 
-def in_initial_pid_namespace(root: str = "/proc") -> bool:
+def in_initial_pid_namespace(root: str = PROC) -> bool:
     """Whether this process is in the host's PID namespace, without which NVML's PIDs mean nothing in /proc.
 
     `<root>/self` is this process, as the procfs mounted there numbers it: with the host's procfs at another
@@ -56,16 +59,17 @@ class _Known:
 
 
 class ProcfsSource:
-    """Facts about the processes that NVML lists; one that is known costs one stat read a cycle.
+    """Facts about the processes that NVML lists; in most cycles no file is read of one that is known and lives.
 
     Only for a process in the host's PID namespace (`in_initial_pid_namespace`), and one thread of it.
     """
 
-    def __init__(self, root: str = "/proc") -> None:
+    def __init__(self, root: str = PROC) -> None:
         self._root = root
         self._root_is_host = _is_namespace(f"{root}/self/ns/cgroup", _INITIAL_CGROUP_NAMESPACE)
         self._hertz = os.sysconf("SC_CLK_TCK")
         self._known: dict[int, _Known] = {}
+        self._watch = ProcessWatch()
 
     def read(self, pids: Collection[int], *, listed_at: float) -> dict[int, ProcessFacts]:
         """Look up all the PIDs that NVML lists on the node; a PID that is not among them is forgotten.
@@ -76,7 +80,12 @@ class ProcfsSource:
         """
         facts: dict[int, ProcessFacts] = {}
         nonsense: SourceError | None = None
+        alive = self._watch.alive()
         for pid in pids:
+            known = self._known.get(pid)
+            if known is not None and pid in alive and listed_at - known.resources_at < RESOURCES_SECONDS:
+                facts[pid] = known.facts
+                continue
             try:
                 facts[pid] = self._read_facts(pid, listed_at)
             except SourceError as error:
@@ -85,6 +94,7 @@ class ProcfsSource:
         if nonsense is not None and all(fact.fault == "permission" for fact in facts.values()):
             raise nonsense
         self._known = {pid: self._known[pid] for pid in facts if not facts[pid].fault}
+        self._watch.forget_all_but(self._known)
         return facts
 
     def _read_facts(self, pid: int, listed_at: float) -> ProcessFacts:
@@ -108,6 +118,8 @@ class ProcfsSource:
             booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
             start_time = booted_at + stat.start_ticks / self._hertz
             known = _Known(ProcessFacts(pid, stat.start_ticks, start_time))
+            if self._root == PROC:  # another procfs may number processes otherwise than the kernel tells us
+                self._watch.add(pid)
         refreshed = self._refresh(known, stat, listed_at)
         # Other files are of the process of the stat line only if that still holds after they were read.
         if refreshed is not known and self._read_stat(pid).start_ticks != stat.start_ticks:

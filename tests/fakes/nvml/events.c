@@ -3,7 +3,7 @@
 
 #include "standin.h"
 
-#define POLL_US 100000 /* a driver wakes no one in vain: looking often would cost the caller what it doesn't there */
+#define POLL_US 250000 /* a driver wakes no one in vain: looking often would cost the caller what it doesn't there */
 
 typedef struct {
     nvmlDevice_t device;
