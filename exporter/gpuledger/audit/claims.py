@@ -90,6 +90,8 @@ def has_claims(manifest: PodManifest) -> bool:
 
 def claims_of(manifest: PodManifest) -> tuple[str, ...]:
     """The names of a pod's claims, with the one that stands in for its extended resources (KEP-5004)."""
+    if not has_claims(manifest):
+        return ()
     bridge = manifest.status.extended_resource_claim_status
     return (*claim_names(manifest).values(), *((bridge.resource_claim_name,) if bridge else ()))
 

@@ -194,6 +194,8 @@ def _audited(
 
 
 def _findings(hits: Hits, annotations: Mapping[str, str], role: str) -> tuple[Finding, ...]:
+    if not hits:
+        return ()
     places = {(check.id, hit.path) for check, hit in hits}
     return tuple(
         Finding(
@@ -219,7 +221,5 @@ def _element(path: str) -> str:
 
 
 def _is_gpu_stack(manifest: PodManifest) -> bool:
-    return any(
-        component_of(container.image)
-        for container in (*manifest.spec.containers, *manifest.spec.init_containers)
-    )
+    images = [container.image for container in (*manifest.spec.containers, *manifest.spec.init_containers)]
+    return any(map(component_of, images))

@@ -205,7 +205,7 @@ def names_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
 
 def _ask_for_gpu(resources: Resources, also: re.Pattern[str] | None) -> bool:
     limits, requests = resources.limits, resources.requests
-    if limits.keys() <= _PLAIN and requests.keys() <= _PLAIN:
+    if _PLAIN.issuperset(limits) and _PLAIN.issuperset(requests):
         return False  # all pods of a dump come by here, and few go on
     return bool(_gpus_of(limits, also) or _gpus_of(requests, also))
 

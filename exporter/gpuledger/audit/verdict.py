@@ -38,9 +38,20 @@ class Judge:
 
     def pod(self, pod: AuditedPod) -> JudgedPod:
         """The pod with its findings told apart; there are none where it turns out to be no GPU pod."""
+        return self._judged(pod) if self.concerns(pod) else JudgedPod(pod, (), (), ())
+
+    def concerns(self, pod: AuditedPod) -> bool:
+        """Whether a pod that its claims made a GPU pod is one, as far as the cluster's claims tell."""
+        return not pod.by_claims or self.facts.claims.may_be_gpu(pod.namespace, pod.claims)
+
+    def pods(self, pods: Iterable[AuditedPod]) -> Iterator[JudgedPod]:
+        """Every pod with its findings told apart, without those that turn out to be no GPU pods."""
+        for judged in map(self._judged, filter(self.concerns, pods)):
+            if not judged.pod.tentative or judged.reported or judged.exempt or judged.known:
+                yield judged
+
+    def _judged(self, pod: AuditedPod) -> JudgedPod:
         reported, exempt, known = [], [], []
-        if not self.concerns(pod):
-            return JudgedPod(pod, (), (), ())
         for found in pod.findings:
             finding = self._finding(pod, found)
             if finding is None or finding.severity < self.minimum:
@@ -52,16 +63,6 @@ class Judge:
             else:
                 reported.append(finding)
         return JudgedPod(pod, tuple(reported), tuple(exempt), tuple(known))
-
-    def concerns(self, pod: AuditedPod) -> bool:
-        """Whether a pod that its claims made a GPU pod is one, as far as the cluster's claims tell."""
-        return not pod.by_claims or self.facts.claims.may_be_gpu(pod.namespace, pod.claims)
-
-    def pods(self, pods: Iterable[AuditedPod]) -> Iterator[JudgedPod]:
-        """Every pod with its findings told apart, without those that turn out to be no GPU pods."""
-        for judged in map(self.pod, filter(self.concerns, pods)):
-            if not judged.pod.tentative or judged.reported or judged.exempt or judged.known:
-                yield judged
 
     def _finding(self, pod: AuditedPod, finding: Finding) -> Finding | None:
         judge = self.checks[finding.check].judge

@@ -16,6 +16,8 @@ T = TypeVar("T")
 
 _IN_MEMORY = 1 << 20
 _LENGTH_BYTES = 4
+_AT_ONCE = 64
+"""How many values are written and read together."""
 
 
 class Spool(Generic[T]):
@@ -24,7 +26,8 @@ class Spool(Generic[T]):
     def __init__(self, of: type[T]) -> None:
         self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by __exit__
         self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(of)
+        self._decoder = msgspec.msgpack.Decoder(list[of])  # type: ignore[valid-type]  # mypy knows no types made at run time
+        self._newest = list[T]()
 
     def __enter__(self) -> Self:
         return self
@@ -37,15 +40,24 @@ class Spool(Generic[T]):
 
     def append(self, value: T) -> None:
         """Add a value behind the others. Raises SourceError."""
-        data = self._encoder.encode(value)
-        with _as_source_error():
-            self._file.write(len(data).to_bytes(_LENGTH_BYTES) + data)
+        self._newest.append(value)
+        if len(self._newest) == _AT_ONCE:
+            self._write()
 
     def __iter__(self) -> Iterator[T]:
+        self._write()
         with _as_source_error():
             self._file.seek(0)
         while length := self._file.read(_LENGTH_BYTES):
-            yield self._decoder.decode(self._file.read(int.from_bytes(length)))
+            yield from self._decoder.decode(self._file.read(int.from_bytes(length)))
+
+    def _write(self) -> None:
+        if not self._newest:
+            return
+        data = self._encoder.encode(self._newest)
+        self._newest.clear()
+        with _as_source_error():
+            self._file.write(len(data).to_bytes(_LENGTH_BYTES) + data)
 
 
 @contextmanager
