@@ -29,7 +29,8 @@ day: $(WHEEL)/.stamp tools ## A day of the simulated cluster under the alerts: a
 	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m day $(PYTEST_FLAGS)
 
 .PHONY: e2e-cluster
-e2e-cluster: $(WHEEL)/.stamp tools ## The node role on the real cluster that KUBECONFIG names; this machine must be its node.
+e2e-cluster: $(WHEEL)/.stamp tools ## Image, chart and roles on the cluster that KUBECONFIG names; this machine must be its node.
+	@tests/tools/prerequisites.sh buildah debootstrap
 	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m cluster tests/cluster $(PYTEST_FLAGS)
 
 .PHONY: image

@@ -15,7 +15,7 @@ import pytest
 from cluster.containers import Running, read_running
 from cluster.exporter import exporting
 from cluster.gpus import NodeGpus
-from cluster.node import Node, cronjob_api, find_node, kubectl, kubectl_get
+from cluster.node import Node, cronjob_api, find_node, kubectl, kubectl_get, read_allocatable
 from fakes.device_plugin import DevicePlugin
 from tools.daemon import until
 from tools.prometheus import Prometheus
@@ -51,9 +51,19 @@ def gpus(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeG
     taken = [resource for resource in gpus.offers if node.allocatable.get(resource, "0") != "0"]
     assert not taken, f"{node.name} has {taken}, whose place a stand-in would take"
     with contextlib.ExitStack() as stack:
-        for resource, ids in gpus.offers.items():
-            stack.enter_context(DevicePlugin(resource, ids))
+        until(lambda: _offered(gpus, node, stack), 120, lambda: "the kubelet does not offer the GPUs")
         yield gpus
+
+
+def _offered(gpus: NodeGpus, node: Node, stack: contextlib.ExitStack) -> bool:
+    """Whether the node has all GPUs on offer; a kubelet that starts just now forgets who has registered."""
+    stack.close()
+    for resource, ids in gpus.offers.items():
+        stack.enter_context(DevicePlugin(resource, ids))
+    expected = {resource: str(len(ids)) for resource, ids in gpus.offers.items()}
+    with contextlib.suppress(AssertionError):
+        return until(lambda: expected.items() <= read_allocatable(node.name).items(), 15, str)
+    return False
 
 
 @pytest.fixture(scope="session")

@@ -28,18 +28,19 @@ Running: TypeAlias = dict[tuple[str, str], RunningContainer]
 
 def read_running(namespace: str) -> Running:
     """What runs in the namespace now."""
-    cgroups = _read_cgroups()
+    cgroups = read_cgroups()
     return {
         (pod["metadata"]["labels"]["app"], status["name"]): RunningContainer(
             pod["metadata"]["name"], status["name"], pids, _devices(pod, status["name"], pids[0])
         )
         for pod in kubectl_get("pods", "-n", namespace)
         for status in pod["status"].get("containerStatuses", ())
-        if (pids := _pids(status, cgroups))
+        if (pids := pids_of(status, cgroups))
     }
 
 
-def _pids(status: dict[str, Any], cgroups: dict[int, str]) -> tuple[int, ...]:
+def pids_of(status: dict[str, Any], cgroups: dict[int, str]) -> tuple[int, ...]:
+    """The PIDs on the host of the container that a pod's status tells of."""
     container_id = status.get("containerID", "").rpartition("/")[2]
     return tuple(sorted(pid for pid, cgroup in cgroups.items() if container_id and container_id in cgroup))
 
@@ -53,7 +54,8 @@ def _devices(pod: dict[str, Any], container: str, pid: int) -> tuple[str, ...]:
     return tuple(told.partition("=")[2].split(","))
 
 
-def _read_cgroups() -> dict[int, str]:
+def read_cgroups() -> dict[int, str]:
+    """Every process of this machine, with its cgroups."""
     cgroups = {}
     for path in Path("/proc").glob("[0-9]*/cgroup"):
         try:

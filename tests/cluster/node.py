@@ -74,6 +74,12 @@ def _kubelet_answer(node: str, path: str) -> str:
         time.sleep(1.0)
 
 
+def read_allocatable(node: str) -> dict[str, str]:
+    """What the node offers to pods now, by resource."""
+    status = json.loads(kubectl("get", "node", node, "-o", "json"))["status"]
+    return dict(status["allocatable"])
+
+
 def cronjob_api() -> str:
     """The version of CronJob that this server has: batch/v1 since Kubernetes 1.21."""
     resources = json.loads(kubectl("get", "--raw", "/apis/batch/v1"))["resources"]

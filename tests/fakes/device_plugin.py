@@ -83,7 +83,7 @@ class DevicePlugin:
                 request_serializer=messages.RegisterRequest.SerializeToString,
                 response_deserializer=messages.Empty.FromString,
             )
-            register(registration, timeout=10)
+            register(registration, timeout=30, wait_for_ready=True)  # its socket may be of before a restart
         return self
 
     def __exit__(self, *_exception: object) -> None:

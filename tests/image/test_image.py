@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import urllib.request
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,12 +20,14 @@ from fakes.tenants import NODE, stateful_set
 from fakes.world import MIB, World
 from image.bundle import Container, Image, unpack
 from tools.chart import only, render
+from tools.confinement import assert_confined, pid_namespace
 from tools.daemon import until
 from tools.exposition import Exposition
 from tools.image import archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
 
@@ -86,28 +87,6 @@ def run_node(image: Image, world: World, folder: Path, **values: object) -> Cont
     return Container(image, template, folder, host=host, fields={"spec.nodeName": NODE})
 
 
-def status_of(pid: int) -> dict[str, str]:
-    """What the kernel says of a process."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def assert_confined(container: Container, user: int) -> None:
-    """No capability and no way to one, system calls filtered, a root that can't be written."""
-    status = status_of(container.pid)
-    assert {user} == {int(uid) for uid in status["Uid"].split()}
-    none = f"{0:016x}"
-    assert dict.fromkeys(("CapEff", "CapPrm", "CapBnd", "CapInh", "CapAmb"), none).items() <= status.items()
-    assert ("1", "2") == (status["NoNewPrivs"], status["Seccomp"])
-    mounts = [line.split() for line in Path(f"/proc/{container.pid}/mountinfo").read_text().splitlines()]
-    (options,) = [fields[5] for fields in mounts if fields[4] == "/"]
-    assert "ro" in options.split(",")
-
-
-def pid_namespace(pid: int | str) -> str:
-    return str(Path(f"/proc/{pid}/ns/pid").readlink())
-
-
 def scrape(container: Container) -> Exposition:
     with urllib.request.urlopen(f"http://{container.address(60)}/metrics", timeout=10) as answer:
         return Exposition(answer.read().decode())
@@ -118,7 +97,7 @@ def test_node_role_runs_as_root_without_any_right_and_tells_who_is_on_the_gpu(
 ) -> None:
     with run_node(image, world, tmp_path) as container:
         until(lambda: scrape(container).series("container_memory_used_bytes"), 60, container.log)
-        assert_confined(container, user=0)
+        assert_confined(container.pid, user=0)
         assert pid_namespace("self") == pid_namespace(container.pid)
         page = scrape(container)
         owner = {"namespace": "team-a", "pod": "train-0", "container": "main", "node": NODE}
@@ -134,7 +113,7 @@ def test_node_role_without_podresources_needs_no_root_and_loses_allocations_alon
 ) -> None:
     with run_node(image, world, tmp_path, podResources=False) as container:
         until(lambda: scrape(container).series("container_memory_used_bytes"), 60, container.log)
-        assert_confined(container, user=65532)
+        assert_confined(container.pid, user=65532)
         page = scrape(container)
         assert 4_000 * MIB == page.value("container_memory_used_bytes", pod="train-0", container="main")
         assert [] == page.series("container_allocated")
@@ -162,7 +141,7 @@ def test_cluster_role_runs_as_nobody_and_speaks_to_the_api_by_its_service_accoun
             image, template, tmp_path, host=tmp_path, fields={}, env=env, mounts=mounts
         ) as container:
             until(lambda: scrape(container).series("node_resource_free"), 60, container.log)
-            assert_confined(container, user=65532)
+            assert_confined(container.pid, user=65532)
             assert pid_namespace("self") != pid_namespace(container.pid)
             assert 2 == scrape(container).value("node_resource_free", node="h1", resource="nvidia.com/gpu")
             assert 0 == container.stop()

@@ -49,7 +49,7 @@ spec:
           valueFrom: {fieldRef: {fieldPath: metadata.name}}
       {{- end }}
       ports:
-        - {name: metrics, containerPort: 9441}
+        - {name: metrics, containerPort: 9441, protocol: TCP}
       {{- include "gpuledger.probes" . | nindent 6 }}
       resources: {{- toYaml $cluster.resources | nindent 8 }}
       securityContext:
