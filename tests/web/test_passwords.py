@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuledger.app.http import Response
 from gpuledger.app.web import limits
 from web.site import Site, basic, get, hashed, serving
 
@@ -194,6 +195,13 @@ def test_headers_are_set_on_every_answer(tmp_path: Path) -> None:
     assert {name: [value] for name, value in headers.items()} == {
         name: reply.headers.get_all(name) for name in headers
     }
+
+
+def test_a_page_that_says_what_it_admits_keeps_to_that(tmp_path: Path) -> None:
+    (tmp_path / "web.yml").write_text("http_server_config: {headers: {Content-Security-Policy: default-src *}}")
+    own = {"Content-Security-Policy": "default-src 'none'"}
+    with serving(tmp_path / "web.yml", handler=lambda _: Response(200, b"", headers=own)) as site:
+        assert ["default-src 'none'"] == get(site).headers.get_all("Content-Security-Policy")
 
 
 def test_addresses_that_guess_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:

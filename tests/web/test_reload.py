@@ -173,16 +173,17 @@ def test_clients_of_an_authority_that_is_replaced_are_out_even_on_connections_th
 
 
 def test_tls_may_be_switched_on_and_off(secret: Secret, ours: Authority) -> None:
-    with serving(secret.write(web_yml="")) as site:
+    with serving(secret.write(web_yml="{}")) as site:
         assert get(site).status == 200
         secret.serve(PLAIN, ours)
         assert get(site, tls=client_tls(ours.certificate)).status == 200
         assert get(site).status == 400
-        secret.write(web_yml="")
+        secret.write(web_yml="{}")
         assert get(site).status == 200
 
 
 BROKEN: dict[str, dict[str, bytes | str]] = {
+    "empty": {"web_yml": "\n"},
     "no-yaml": {"web_yml": "tls_server_config: {"},
     "unknown-key": {"web_yml": "tls_server_config: {cert_fil: x}"},
     "no-certificate": {"web_yml": PLAIN, "tls_crt": "", "tls_key": ""},

@@ -156,6 +156,14 @@ def test_nobody_gets_in_when_the_api_can_not_tell(
     assert "good" not in caplog.text
 
 
+def test_an_outage_of_the_api_counts_as_nobodys_guess(site: Site, api: ApiServer) -> None:
+    api.refuse()
+    assert {503} == {status(site, "good") for _ in range(2 * limits.GUESSES)}
+    api.accept()
+
+    assert 200 == status(site, "good")
+
+
 def test_an_api_that_is_away_lets_nobody_in_and_costs_nobody_else(site: Site, api: ApiServer) -> None:
     api.refuse()
 

@@ -179,23 +179,23 @@ class Server:
         except (OSError, h11.ProtocolError):
             log.debug("connection ended early", exc_info=True)
 
-    async def _exchange(self, connection: h11.Connection, channel: Channel) -> bool:
+    async def _exchange(self, protocol: h11.Connection, channel: Channel) -> bool:
         """One request and its answer; False when the connection is to end."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
         self._idle[task] = None
         try:
-            request = await _receive(connection, channel)
+            request = await _receive(protocol, channel)
         except h11.RemoteProtocolError as error:
-            await self._send(connection, channel, Response(error.error_status_hint, f"{error}\n".encode()))
+            await self._send(protocol, channel, Response(error.error_status_hint, f"{error}\n".encode()))
             return False
         finally:
             self._idle.pop(task, None)
         if request is None or not self._guard.trusts(channel):
             return False
         answer = await self._answer(request)
-        await self._send(connection, channel, answer, bodiless=request.method == "HEAD")
-        return connection.our_state is h11.DONE and connection.their_state is h11.DONE
+        await self._send(protocol, channel, answer, bodiless=request.method == "HEAD")
+        return protocol.our_state is h11.DONE and protocol.their_state is h11.DONE
 
     async def _answer(self, request: Request) -> Response:
         try:
@@ -210,7 +210,7 @@ class Server:
             return Response(500, b"internal error; the log says more\n")
 
     async def _send(
-        self, connection: h11.Connection, channel: Channel, response: Response, *, bodiless: bool = False
+        self, protocol: h11.Connection, channel: Channel, response: Response, *, bodiless: bool = False
     ) -> None:
         headers = {
             "Content-Type": response.content_type,
@@ -219,7 +219,7 @@ class Server:
             **self._guard.headers(),
             **response.headers,
         }
-        if connection.their_state is not h11.DONE:
+        if protocol.their_state is not h11.DONE:
             headers["Connection"] = "close"
         head = h11.Response(
             status_code=response.status,
@@ -227,29 +227,29 @@ class Server:
             headers=list(headers.items()),
         )
         body = b"" if bodiless else response.body
-        # Each through h11, which joins the head to no copy of a large body.
+        # Apart, because joined they would be a copy of a large page.
         parts = [
-            connection.send(head),
-            connection.send(h11.Data(data=body)),
-            connection.send(h11.EndOfMessage()),
+            protocol.send(head),
+            protocol.send(h11.Data(data=body)),
+            protocol.send(h11.EndOfMessage()),
         ]
         async with asyncio.timeout(SEND_SECONDS):
             for part in filter(None, parts):
                 await channel.send(part)
 
 
-async def _receive(connection: h11.Connection, channel: Channel) -> Request | None:
+async def _receive(protocol: h11.Connection, channel: Channel) -> Request | None:
     """The next request, or None at the end of the connection; a body, which no GET needs, is not read."""
-    if not connection.trailing_data[0]:
+    if not protocol.trailing_data[0]:
         async with asyncio.timeout(IDLE_SECONDS):
-            connection.receive_data(await channel.receive())
+            protocol.receive_data(await channel.receive())
     async with asyncio.timeout(HEADER_SECONDS):
-        while (event := connection.next_event()) is h11.NEED_DATA:
-            connection.receive_data(await channel.receive())
+        while (event := protocol.next_event()) is h11.NEED_DATA:
+            protocol.receive_data(await channel.receive())
     if not isinstance(event, h11.Request):
         return None
     try:
-        connection.next_event()  # a request without a body ends here, and the connection may be kept
+        protocol.next_event()  # a request without a body ends here, and the connection may be kept
     except h11.RemoteProtocolError:
         log.debug("a request's body is malformed", exc_info=True)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}

@@ -68,6 +68,8 @@ class WebConfigFile:
             text = self._path.read_bytes()
         except OSError as error:
             raise ConfigError(f"{error.strerror}; name a file that can be read") from error
+        if not text.strip():  # as a file is while it is written, which must not open the door
+            raise ConfigError("the file is empty; write {} to switch everything off")
         config = old.config if old is not None and old.text == text else parse_web_config(text)
         server = config.tls_server_config
         pem = read_pem(server, self._path.parent) if server is not None else None

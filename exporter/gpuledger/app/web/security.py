@@ -113,7 +113,10 @@ class WebSecurity(Guard):
                 return await self._doubt_password(config.basic_auth_users, request, credentials.strip())
             if scheme.lower() == "bearer" and self._tokens:
                 return await self._doubt_token(self._tokens, request, credentials.strip())
-        except (TooBusyError, SourceError):
+        except TooBusyError:
+            return "unavailable"
+        except SourceError:
+            self._guesses.give_back(request.peer)
             return "unavailable"
         return "credentials"
 
