@@ -42,6 +42,14 @@ image: .venv/.stamp ## Build the image without a registry, and run both roles fr
 churn: $(WHEEL)/.stamp tools ## Pods that come and go on that cluster for CHURN_SECONDS (60): no owner may be wrong.
 	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m churn tests/cluster $(PYTEST_FLAGS)
 
+.PHONY: chaos
+chaos: $(WHEEL)/.stamp tools ## Kills, full disks, stepped clocks, crowds: what it costs, into docs/resilience.md (root).
+	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) CHAOS_TABLE=1 $(BIN)/pytest tests/chaos $(PYTEST_FLAGS)
+
+.PHONY: soak
+soak: $(WHEEL)/.stamp tools ## Weeks of pods that come and go, in minutes: nothing may grow, by a fitted slope.
+	PYTHONPATH=$(CURDIR)/$(WHEEL) WHEEL_UNDER_TEST=$(CURDIR)/$(WHEEL) $(BIN)/pytest -m soak tests/soak $(PYTEST_FLAGS)
+
 .PHONY: fuzz
 fuzz: .venv/.fuzz ## Search for what breaks: each parser for FUZZ_SECONDS (60), then what Hypothesis tests, at random.
 	PYTHONPATH=tests $(BIN)/python tests/fuzz/search.py $(or $(FUZZ_SECONDS),60)

@@ -1,7 +1,7 @@
 """Searches for inputs that break a parser, led by the code that they reach: `search.py SECONDS [TARGET…]`.
 
 Each target is searched in a process of its own, for that many seconds. What reached new code is kept in
-.cache/fuzz/<target> and built upon by the next search; an input that broke something lies in .cache/fuzz/broken.
+.cache/fuzz/<target> for the next search to build upon; what broke something lies in .cache/fuzz/broken.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Brings the real tools that tests run (Prometheus, promtool, Alertmanager, strace) into `.cache/tools`.
+"""Brings the real tools that tests run (Prometheus, promtool, Alertmanager, strace, libfaketime) into `.cache/tools`.
 
 They are Debian's (or Ubuntu's) own packages, from the mirror that this machine's apt already uses, of the
 release that the table names: apt checks the archive's signature and `dpkg-deb` unpacks. Nothing is installed,
@@ -46,6 +46,7 @@ TOOLS = {
     "prometheus-2": Tool(("prometheus",), "2.", {"debian": "bookworm", "ubuntu": "noble"}),
     "prometheus-3": Tool(("prometheus", "promtool"), "3.", {"debian": "forky", "ubuntu": "devel"}),
     "strace-6": Tool(("strace", "libunwind8"), "6.", {"debian": "bookworm", "ubuntu": "noble"}),
+    "faketime-0": Tool(("libfaketime",), "0.", {"debian": "bookworm", "ubuntu": "noble"}),
     "alertmanager-0": Tool(("prometheus-alertmanager",), "0.", {"debian": "forky", "ubuntu": "noble"}),
 }
 """Two ages of Prometheus on purpose: one that stable distributions run, and 3.x with its stricter parser."""

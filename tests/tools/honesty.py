@@ -24,8 +24,11 @@ OF_A_LOST_GPU = ("gpu_up", "gpu_info", "gpu_xid_", "gpu_unsupported", "container
 """What can be said of a GPU that answers nothing, beside counters: those stand where they were."""
 
 
-def assert_honest(node: Node, world: World) -> Exposition:
-    """Fail where the node's log, pages or series are not what they may be; returns the judged scrape."""
+def assert_honest(node: Node, world: World, *, repeats: int = MOST_REPEATS) -> Exposition:
+    """Fail where the node's log, pages or series are not what they may be; returns the judged scrape.
+
+    `repeats` is how often a line of the log may be there: as often as its state changed.
+    """
     for path, allowed in STATUS.items():
         reply = node.get(path)
         assert reply.status in allowed, (path, reply)
@@ -35,7 +38,7 @@ def assert_honest(node: Node, world: World) -> Exposition:
     assert not faults, "\n".join([*faults, node.log(), scrape.books])
     assert "Traceback" not in node.log(), node.log()
     messages = Counter(line.partition(" ")[2] for line in node.log().splitlines())
-    assert all(times <= MOST_REPEATS for times in messages.values()), node.log()
+    assert all(times <= repeats for times in messages.values()), node.log()
     return scrape
 
 

@@ -170,7 +170,11 @@ def parse_objects(array: bytes, list_kind: str = "") -> list[KubeObject | Manife
         if all(pod.kind == "Pod" or (pod_list and not pod.kind) for pod in pods):
             return [_pod_manifest(pod) for pod in pods]
     try:
-        return [found for value in msgspec.json.decode(array) for found in parse_plain_object(value, list_kind)]
+        return [
+            found
+            for value in msgspec.json.decode(array, type=list[Any])
+            for found in parse_plain_object(value, list_kind)
+        ]
     except RecursionError as error:
         raise ManifestError("nested too deeply") from error
 

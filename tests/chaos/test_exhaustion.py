@@ -1,0 +1,195 @@
+"""Something runs out: room for logs, descriptors, memory, patience with a crowd."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from chaos.crowd import scrape_at_once, scraping
+from fakes import kubelet
+from fakes.nvml.scenario import Fault
+from tools.daemon import until
+from tools.honesty import assert_honest
+from tools.node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fakes.world import World
+    from tools.exposition import Exposition
+
+    Record = Callable[[str, str, str], None]
+
+pytestmark = pytest.mark.e2e
+
+SLOWEST_END_S = 5.0
+DESCRIPTORS = 48
+VALUES = Path(__file__).parents[2] / "deploy/helm/gpuledger/values.yaml"
+UNITS = {"Mi": 2**20, "Gi": 2**30}
+
+
+def everybody_is_there(scrape: Exposition) -> bool:
+    return (
+        len(scrape.series("container_memory_used_bytes")) == 8
+        and len(scrape.series("container_allocated")) == 8
+    )
+
+
+def address(node: Node) -> str:
+    return node.url.removeprefix("http://")
+
+
+def cycles_within(node: Node, seconds: float) -> bool:
+    """Whether the loop has gone on by itself, whatever its scrapers do."""
+    before = node.scrape().value("last_cycle_timestamp_seconds") or 0
+    time.sleep(seconds)
+    after = node.scrape().value("last_cycle_timestamp_seconds") or 0
+    return after - before > seconds / 2
+
+
+def test_ends_in_time_while_everybody_scrapes(world: World, record: Record) -> None:
+    with Node(world) as node:
+        node.wait_for("everybody", everybody_is_there)
+        with scraping(address(node), 50) as crowd:
+            until(lambda: len(crowd.answered) > 200, 30, node.log)
+            began = time.monotonic()
+            node.process.send_signal(signal.SIGTERM)
+            assert node.process.wait(SLOWEST_END_S) == 0
+            took = time.monotonic() - began
+        assert "Traceback" not in node.log()
+    record(
+        "SIGTERM while 50 scrapers ask without a pause",
+        "nothing that had been asked for in time",
+        f"ends within {took:.1f} s, exit code 0",
+    )
+
+
+def test_a_full_disk_for_logs_costs_the_log_alone(world: World, record: Record) -> None:
+    """/dev/full says that no space is left, whatever is written."""
+    full = ("sh", "-c", 'exec "$@" >/dev/full 2>&1', "sh")
+    with Node(world, prefix=full) as node:
+        node.wait_for("everybody", everybody_is_there)
+        for _ in range(5):  # each is a change of state, and so a line
+            world.scenario.faults = [Fault(call="*", kind="error", number=999)]
+            world.publish()
+            node.wait_for("the failure", lambda s: s.value("source_up", source="nvml") == 0)
+            world.scenario.faults = []
+            world.publish()
+            node.wait_for("its end", lambda s: s.value("source_up", source="nvml") == 1, timeout=40)
+        assert_honest(node, world)
+        assert node.stop() == 0
+    record("the disk that takes the logs is full", "log lines", "no pause")
+
+
+def test_without_descriptors_it_says_so_and_comes_back(world: World, record: Record) -> None:
+    limited = ("prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}")
+    with Node(world, prefix=limited) as node:
+        node.wait_for("everybody", everybody_is_there)
+        with ExitStack() as stack:
+            host, port = address(node).split(":")
+            for _ in range(3 * DESCRIPTORS):
+                client = stack.enter_context(socket.create_connection((host, int(port)), timeout=5))
+                client.sendall(b"GET /metrics HTTP/1.1\r\n")
+            time.sleep(3)  # for as long as sources can't open anything
+        began = time.monotonic()
+        until(lambda: is_answered(node), 30, node.log)
+        scrape = node.wait_for("everybody", everybody_is_there, timeout=60)
+        took = time.monotonic() - began
+        assert scrape.value("source_up", source="nvml") == 1
+        assert node.process.poll() is None
+        assert node.get("/healthz").status == 200
+    record(
+        f"{3 * DESCRIPTORS} idle connections, {DESCRIPTORS} descriptors",
+        "scrapes while they last",
+        f"{took:.1f} s after they are gone",
+    )
+
+
+def is_answered(node: Node) -> bool:
+    try:
+        return node.get("/metrics").status == 200
+    except OSError:
+        return False
+
+
+def test_a_thousand_scrapes_at_once_delay_nobody_for_long(world: World, record: Record) -> None:
+    with Node(world) as node:
+        node.wait_for("everybody", everybody_is_there)
+        crowd = scrape_at_once(address(node), 1_000)
+        began = time.monotonic()
+        assert node.get("/metrics").seconds < 1
+        assert cycles_within(node, 1)
+        assert_honest(node, world)
+        took = time.monotonic() - began
+    slowest = max(crowd.answered)
+    assert len(crowd.answered) + crowd.failed == 1_000
+    assert len(crowd.answered) >= 100
+    record(
+        "1,000 scrapes at the same moment",
+        f"{crowd.failed} of them, cut off for newer ones; the slowest answer took {slowest:.1f} s",
+        "at once",
+    )
+    assert took < 30
+
+
+@pytest.mark.chaos
+def test_the_charts_memory_is_enough_for_the_worst_that_it_is_sized_for(world: World, record: Record) -> None:
+    limit = memory_limit("node")
+    with memory_cgroup(limit) as folder:
+        inside = ("sh", "-c", f'echo $$ > {folder}/cgroup.procs; exec "$@"', "sh")
+        world.kubelet.pods += kubelet.pod_list(_filler())
+        with Node(world, prefix=inside) as node:
+            node.wait_for("everybody", everybody_is_there)
+            with scraping(address(node), 100) as crowd:
+                until(lambda: len(crowd.answered) > 3_000, 240, node.log)
+            assert_honest(node, world)
+            peak = read_peak(folder)
+    assert peak < limit
+    record(
+        f"the chart's limit of {limit >> 20} MiB; 100 scrapers without a pause, replies of 10 MiB",
+        f"nothing; at most {peak >> 20} MiB were in use",
+        "no pause",
+    )
+
+
+def _filler() -> object:
+    """A pod of 110,000 devices that are no GPUs."""
+    names = [[f"port-{number:032}-{i:064}" for i in range(110)] for number in range(1_000)]
+    return kubelet.pod(
+        "team-z",
+        "collector",
+        kubelet.container("main", *(kubelet.devices("example.com/port", *each) for each in names)),
+    )
+
+
+def memory_limit(role: str) -> int:
+    """What the chart gives a role, in bytes."""
+    text = yaml.safe_load(VALUES.read_text())[role]["resources"]["limits"]["memory"]
+    return int(text[:-2]) * UNITS[text[-2:]]
+
+
+@contextmanager
+def memory_cgroup(limit: int) -> Iterator[Path]:
+    """A cgroup of its own whose processes get no more memory, without swap."""
+    v1 = Path("/sys/fs/cgroup/memory")
+    folder = (v1 if v1.is_dir() else Path("/sys/fs/cgroup")) / "gpuledger-chaos"
+    folder.mkdir()
+    try:
+        (folder / ("memory.limit_in_bytes" if v1.is_dir() else "memory.max")).write_text(str(limit))
+        yield folder
+    finally:
+        until(lambda: not (folder / "cgroup.procs").read_text(), 10, lambda: f"{folder} is in use")
+        folder.rmdir()
+
+
+def read_peak(folder: Path) -> int:
+    """The most memory that was in use, in bytes."""
+    v1 = folder / "memory.max_usage_in_bytes"
+    return int((v1 if v1.exists() else folder / "memory.peak").read_text())
