@@ -14,7 +14,7 @@ from gpuledger.core.errors import SourceError
 from gpuledger.core.model import GpuUuid, XidEvent
 from gpuledger.sources.nvml.driver import Handle, attempt, close_library, open_library
 
-_WAIT_MILLISECONDS = 250
+_WAIT_MILLISECONDS = 500
 """The longest that one wait for events lasts, and about the longest that `stop` takes."""
 
 _STOP_SECONDS = 1.0
