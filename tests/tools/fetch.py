@@ -1,4 +1,4 @@
-"""Brings the real tools that tests run (Prometheus, promtool, Alertmanager, strace, libfaketime) into `.cache/tools`.
+"""Brings the real tools that tests run (Prometheus, Alertmanager, strace, libfaketime …) into `.cache/tools`.
 
 They are Debian's (or Ubuntu's) own packages, from the mirror that this machine's apt already uses, of the
 release that the table names: apt checks the archive's signature and `dpkg-deb` unpacks. Nothing is installed,
