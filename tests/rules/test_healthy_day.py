@@ -78,6 +78,7 @@ CLUSTER = {
     "audit_workload_pods_affected{check=image-latest, severity=medium, workload=train}": f"1x{DAY}",
     "audit_last_success_timestamp_seconds": f"0+60x{DAY}",
     "audit_errors_total{reason=malformed}": f"0x{DAY}",
+    "dra_pool_devices{node=n1, driver=gpu.nvidia.com, pool=n1}": f"4x{DAY}",
 }
 HOLDERS: dict[tuple[str, str], list[tuple[str, str, str, int | None]]] = {
     # GPU and MIG device: what is held, by whom, and how many seconds a minute its kernels run (unknown on MIG).
