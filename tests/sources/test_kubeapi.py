@@ -152,6 +152,14 @@ def test_a_kubeconfig_that_is_no_good_is_told_in_one_line(
     assert "secret-token" not in str(raised.value)
 
 
+def test_without_the_client_as_in_the_image_the_error_says_where_it_is(
+    server: ApiServer, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes.client", None)  # as if it were not installed
+    with pytest.raises(SourceError, match="the image has no Kubernetes client; pip install gpuledger"):
+        one_get(connect("kubeconfig", str(server.kubeconfig(home / "kubeconfig"))))
+
+
 @pytest.mark.parametrize("mode", ["auto", "kubeconfig"])
 def test_without_a_kubeconfig_the_error_says_how_to_name_one(home: Path, mode: str) -> None:
     message = f"no kubeconfig at {home}/.kube/config; name one with --kubeconfig"
