@@ -195,4 +195,4 @@ def test_a_cycle_makes_few_calls(library: Path, tmp_path: Path) -> None:
     per_gpu = {name: (more[name] - fewer.get(name, 0)) / 20 / 8 for name in more}
 
     assert EVERY_CYCLE == {name for name, calls in per_gpu.items() if calls == 1.0}
-    assert sum(per_gpu.values()) < 15.5  # with what is read every ten seconds
+    assert sum(per_gpu.values()) < 13.5  # with what is read every ten seconds, and every minute

@@ -27,6 +27,7 @@ class Tier(Enum):
     STATIC = "once per handle"
     FAST = "each cycle"
     SLOW = "each slow round"
+    RARE = "each sixth slow round"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,11 +235,11 @@ READINGS = (
         for fan in range(_MAX_FANS)
     ),
     *(
-        _one("gpu_nvlink_up", Tier.SLOW, pynvml.nvmlDeviceGetNvLinkState, labels=(str(link),), args=(link,))
+        _one("gpu_nvlink_up", Tier.RARE, pynvml.nvmlDeviceGetNvLinkState, labels=(str(link),), args=(link,))
         for link in range(pynvml.NVML_NVLINK_MAX_LINKS)
     ),
-    _one("gpu_ecc_enabled", Tier.SLOW, pynvml.nvmlDeviceGetEccMode, values=lambda modes: modes[:1]),
-    _one("gpu_persistence_enabled", Tier.SLOW, pynvml.nvmlDeviceGetPersistenceMode),
+    _one("gpu_ecc_enabled", Tier.RARE, pynvml.nvmlDeviceGetEccMode, values=lambda modes: modes[:1]),
+    _one("gpu_persistence_enabled", Tier.RARE, pynvml.nvmlDeviceGetPersistenceMode),
 )
 
 FIELDS = (

@@ -10,6 +10,8 @@ from gpuledger.sources.nvml.driver import Calls
 from gpuledger.sources.nvml.plausible import Values
 from gpuledger.sources.nvml.readings import FIELDS, READINGS, Field, Reading, Tier
 
+RARE_ROUNDS = 6
+
 _UNION_MEMBERS = {
     pynvml.NVML_VALUE_TYPE_DOUBLE: "dVal",
     pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: "uiVal",
@@ -29,6 +31,7 @@ class Table:
         self._values = values
         self._rows = {tier: [row for row in READINGS if row.tier is tier] for tier in Tier}
         self._fields = list(FIELDS)
+        self._rounds = 0
 
     def read_fast(self) -> None:
         """Read what changes from cycle to cycle."""
@@ -37,7 +40,9 @@ class Table:
 
     def read_slow(self) -> None:
         """Read what changes rarely, and what never changes until it has been told."""
-        for row in self._rows[Tier.SLOW]:
+        rare = () if self._rounds % RARE_ROUNDS else self._rows[Tier.RARE]
+        self._rounds += 1
+        for row in (*self._rows[Tier.SLOW], *rare):
             self._read(row)
         self._rows[Tier.STATIC] = [row for row in self._rows[Tier.STATIC] if not self._read(row)]
         self._read_fields()
