@@ -170,9 +170,13 @@ def test_an_idle_gpu_reaches_its_owner_in_words(stage: Stage) -> None:
 
 
 def test_a_critical_finding_of_the_audit_reaches_security_and_names_the_pod(stage: Stage) -> None:
-    finding = {"namespace": "team-b", "workload": "debug-shell", "check": "gpu-privileged"}
-
-    alert = stage.inbox.wait_for("security", "GpuAuditFindingCritical", **finding)
+    alert = stage.inbox.wait_for(
+        "security",
+        "GpuAuditFindingCritical",
+        namespace="team-b",
+        workload="debug-shell",
+        check="gpu-privileged",
+    )
 
     assert ("Pod", "critical") == (alert["labels"]["workload_kind"], alert["labels"]["severity"])
     assert alert["annotations"]["pods"] == "team-b/debug-shell"
