@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import chain
 
 import h11
 
-from gpuledger.app.web.channel import Channel
+from gpuledger.app.web.channel import CHUNK_BYTES, Channel
 
 log = logging.getLogger(__name__)
 
@@ -61,9 +62,9 @@ Handler = Callable[[Request], Response]
 class Guard:
     """Who may connect, and who gets an answer: this one lets everybody in, unencrypted."""
 
-    async def open(self, connection: socket.socket, peer: str) -> Channel:
-        """The channel of a new connection. Raises OSError where there is to be none."""
-        return Channel(connection, peer)
+    async def open(self, connection: socket.socket, peer: str, first: bytes) -> Channel:
+        """The channel of a new connection that began with `first`. Raises OSError where there is to be none."""
+        return Channel(connection, peer, first)
 
     def trusts(self, channel: Channel) -> bool:  # noqa: ARG002 - for guards that look at it
         """Whether a request on a channel that was opened before may be looked at."""
@@ -161,16 +162,18 @@ class Server:
     def _evict(self) -> None:
         """Cut a connection of the address that has most: the one idle longest, or else the oldest."""
         ((address, _),) = Counter(self._open.values()).most_common(1)
-        victim = next(task for task in (*self._idle, *self._open) if self._open[task] == address)
+        victim = next(task for task in chain(self._idle, self._open) if self._open[task] == address)
         victim.cancel()
         self._forget(victim)
 
     async def _serve(self, connection: socket.socket, peer: str) -> None:
-        protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
         try:
+            async with asyncio.timeout(IDLE_SECONDS):  # nothing is spent on who says nothing
+                first = await asyncio.get_running_loop().sock_recv(connection, CHUNK_BYTES)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             async with asyncio.timeout(HEADER_SECONDS):
-                channel = await self._guard.open(connection, peer)
+                channel = await self._guard.open(connection, peer, first)
+            protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEADER_BYTES)
             while await self._exchange(protocol, channel) and self._listening:
                 protocol.start_next_cycle()
                 await asyncio.sleep(0)  # others come in between the requests of a pipeline

@@ -29,13 +29,18 @@ class Channel:
     trust: Trust | None = None
     """What the peer's certificate was held to."""
 
-    def __init__(self, connection: socket.socket, peer: str) -> None:
+    def __init__(self, connection: socket.socket, peer: str, first: bytes) -> None:
+        """`first` has been received already."""
         self.peer = peer
+        self._first = first
         self._connection = connection
         self._loop = asyncio.get_running_loop()
 
     async def receive(self) -> bytes:
         """What has come in; empty at the end. Raises OSError."""
+        if self._first:
+            first, self._first = self._first, b""
+            return first
         return await self._loop.sock_recv(self._connection, CHUNK_BYTES)
 
     async def send(self, data: bytes) -> None:
@@ -55,8 +60,8 @@ class Channel:
 class TlsChannel(Channel):
     """A connection through TLS, of which this is the server's side."""
 
-    def __init__(self, tls: Tls, connection: socket.socket, peer: str) -> None:
-        super().__init__(connection, peer)
+    def __init__(self, tls: Tls, connection: socket.socket, peer: str, first: bytes) -> None:
+        super().__init__(connection, peer, first)
         self.trust = tls.trust
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._session = tls.context.wrap_bio(self._incoming, self._outgoing, server_side=True)

@@ -57,12 +57,12 @@ class WebSecurity(Guard):
         if self._tokens is not None:
             self._tokens.close()
 
-    async def open(self, connection: socket.socket, peer: str) -> Channel:
+    async def open(self, connection: socket.socket, peer: str, first: bytes) -> Channel:
         """Encrypt the connection where that is configured. Raises OSError where no agreement is reached."""
         tls = self._file.refresh().tls if self._file is not None else None
         if tls is None:
-            return Channel(connection, peer)
-        channel = TlsChannel(tls, connection, peer)
+            return Channel(connection, peer, first)
+        channel = TlsChannel(tls, connection, peer, first)
         try:
             await channel.shake_hands()
         except ssl.SSLEOFError:
@@ -70,7 +70,7 @@ class WebSecurity(Guard):
         except ssl.SSLError as error:
             self._refused["handshake"] += 1
             if getattr(error, "reason", "") == "HTTP_REQUEST":
-                await Channel(connection, peer).send(HTTPS_ONLY)
+                await Channel(connection, peer, b"").send(HTTPS_ONLY)
             await channel.part()
             raise
         return channel
