@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from fakes import kubelet
+from fuzz import web
 from gpuledger.app.config import ConfigError, resolve
 from gpuledger.app.node.scrape import accepts_gzip, preferred_style
 from gpuledger.app.settings import ClusterSettings, NodeSettings
@@ -274,6 +275,7 @@ TARGETS: Mapping[str, Target] = {
         modules=("deviceid",),
     ),
     "dump": Target(_dump, _dumps, modules=("dump",)),
+    "http": Target(web.ask, lambda: web.KNOWN),
     "image": Target(
         lambda data: parse_image(text_of(data)),
         _just("r.example:5000/a/b_c:v1@sha256:" + "0" * 64, "[::1]:5/a", "nvidia/cuda:12.4"),

@@ -93,6 +93,7 @@ MISTAKES = {
         "unknown key tls_server_config.cert_fil; did you mean cert_file?",
     ),
     "unknown-and-like-nothing": ("zzz: 1", "unknown key zzz"),
+    "a key that is none": ("{}:\n", "line 1: a key is a word"),
     "a-key-twice": (
         "basic_auth_users: {}\nrate_limit: {}\nbasic_auth_users: {}",
         "line 3: the key is there twice",

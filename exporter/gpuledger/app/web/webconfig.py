@@ -150,6 +150,8 @@ def _refuse_twins(node: Any, depth: int = 0) -> None:
         return
     seen = set()
     for key, value in node.value:
+        if key.id != "scalar":
+            raise ConfigError(f"line {key.start_mark.line + 1}: a key is a word")
         if key.value in seen:
             raise ConfigError(f"line {key.start_mark.line + 1}: the key is there twice")
         seen.add(key.value)
