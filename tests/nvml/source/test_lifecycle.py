@@ -260,7 +260,7 @@ def test_a_closed_source_gives_nvml_back_and_can_be_read_again(node: GpuNode) ->
 def test_a_link_that_goes_down_is_seen_within_a_minute(node: GpuNode) -> None:
     gpu = h100()
     node.has(gpu)
-    ups_at_first = node.read_gpu().values["gpu_nvlink_up"]
+    ups_at_first = dict(node.read_gpu().values["gpu_nvlink_up"])
     gpu.nvlink_active[0] = 0
     node.change()
     readings = [node.read_gpu(after=SLOW).values["gpu_nvlink_up"] for _ in range(6)]

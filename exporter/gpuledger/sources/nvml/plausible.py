@@ -44,19 +44,20 @@ class Values:
 
     def __init__(self, dropped: Counter[str]) -> None:
         self.dropped = dropped
-        self._values: dict[Series, float] = {}
+        self._values: dict[str, dict[tuple[str, ...], float]] = {}
 
     def put(self, series: Series, value: float | None) -> None:
         """Take in a value; None, as well as what is implausible, makes the series absent."""
-        if value is not None and self.is_plausible(series[0], value):
-            self._values[series] = float(value)
+        name, labels = series
+        if value is not None and self.is_plausible(name, value):
+            self._values.setdefault(name, {})[labels] = float(value)
         else:
-            self._values.pop(series, None)
+            self.forget((series,))
 
     def forget(self, every: Iterable[Series]) -> None:
         """Make these series absent."""
-        for series in every:
-            self._values.pop(series, None)
+        for name, labels in every:
+            self._values.get(name, {}).pop(labels, None)
 
     def is_plausible(self, name: str, value: float, limits: tuple[float, float] | None = None) -> bool:
         """Whether this can be: within `limits`, or else what the metric can have. If not, it is counted."""
@@ -68,7 +69,4 @@ class Values:
 
     def by_metric(self) -> dict[str, dict[tuple[str, ...], float]]:
         """A copy for the reading of this cycle."""
-        metrics: dict[str, dict[tuple[str, ...], float]] = {}
-        for (name, labels), value in self._values.items():
-            metrics.setdefault(name, {})[labels] = value
-        return metrics
+        return {name: dict(series) for name, series in self._values.items() if series}

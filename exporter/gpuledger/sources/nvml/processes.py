@@ -51,10 +51,10 @@ class ProcessLists:
             rows = self._calls.ask_newest(key, versions, self._calls.handle)
             if rows is None and key not in self._calls.refused:
                 return None
-            for pid, told, *instance in rows or ():
-                process = (pid, (instance[0], instance[1]))
-                used = None if told == _NOT_TOLD else told
-                merged[process] = max((m for m in (merged.get(process), used) if m is not None), default=None)
+            for pid, told, gpu_instance, compute_instance in rows or ():
+                process = (pid, (gpu_instance, compute_instance))
+                used, before = None if told == _NOT_TOLD else told, merged.get(process)
+                merged[process] = used if before is None else max(before, used or 0)
         return None if LISTS.keys() <= self._calls.refused else merged
 
     def _read(self, function: str, handle: Any) -> list[tuple[Any, ...]]:

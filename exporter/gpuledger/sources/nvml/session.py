@@ -110,10 +110,9 @@ class Session:
         merged = self._lists.read()
         if merged is None:
             return None
-        for process, used in merged.items() if total is not None else ():
-            if used is not None and not self._values.is_plausible(
-                "process_memory_used_bytes", used, (0.0, float(total or 0))
-            ):
+        for process, used in merged.items():
+            if used is not None and total is not None and used > total:
+                self._values.dropped["process_memory_used_bytes"] += 1
                 merged[process] = None
         if self._mig is None:
             return tuple(ProcessUse(pid, used) for (pid, _), used in merged.items())
