@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import uuid
 from pathlib import Path
@@ -16,6 +15,7 @@ from cluster.containers import Running, read_running
 from cluster.exporter import exporting
 from cluster.gpus import NodeGpus
 from cluster.node import Node, cronjob_api, find_node, kubectl, kubectl_get, read_allocatable
+from cluster.rights import allowed, write_kubeconfig
 from fakes.device_plugin import DevicePlugin
 from tools.daemon import until
 from tools.prometheus import Prometheus
@@ -108,17 +108,9 @@ def host_pid() -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def kubeconfig(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Access to the API with the rights of exporter-rbac.yaml and no others."""
-    account = _fill("exporter-rbac.yaml", namespace=namespace)
-    kubectl("apply", "-f", "-", stdin=account)
-    config = json.loads(kubectl("config", "view", "--raw", "--minify", "-o", "json"))
-    config["users"][0]["user"] = {
-        "token": kubectl("create", "token", "gpuledger-node", "-n", namespace).strip()
-    }
-    path = tmp_path_factory.mktemp("kube") / "config"
-    path.write_text(json.dumps(config))
-    yield path
-    kubectl("delete", "-f", "-", stdin=account)
+    """Access to the API with the rights that the chart gives to the node role, and no others."""
+    with allowed("node", namespace):
+        yield write_kubeconfig("node", namespace, tmp_path_factory.mktemp("kube") / "config")
 
 
 @pytest.fixture(scope="session")

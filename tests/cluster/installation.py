@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from cluster.gpus import NodeGpus
     from cluster.node import Node
 
-RELEASE = "gpuledger"
 PORTS = {"node": 9440, "cluster": 9441}
 
 RULES = {
@@ -61,14 +60,14 @@ subjects: [{kind: ServiceAccount, name: prometheus, namespace: NAMESPACE}]
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A release of the chart, and the namespace that it has to itself."""
+    """A release of the chart in a namespace of its own, by whose name it goes."""
 
     namespace: str
     config: Config
 
     def pod(self, role: str) -> dict[str, Any]:
         """The one pod of a role."""
-        selector = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/component={role}"
+        selector = f"app.kubernetes.io/instance={self.namespace},app.kubernetes.io/component={role}"
         (pod,) = kubectl_get("pods", "-n", self.namespace, "-l", selector)
         return pod
 
@@ -86,13 +85,13 @@ def installed(node: Node, gpus: NodeGpus) -> Iterator[Installation]:
     config = Config(kubeconfig_path=os.environ["KUBECONFIG"], namespace=namespace)
     values = values_for(node, gpus)
     try:
-        config.install(CHART, RELEASE, values, namespace=namespace, create_namespace=True)
+        config.install(CHART, namespace, values, namespace=namespace, create_namespace=True)
         installation = Installation(namespace, config)
         for role in PORTS:
             until(lambda role=role: _is_ready(installation.pod(role)), 120, lambda: _trouble(namespace))  # type: ignore[misc]
         yield installation
     finally:
-        config.uninstall(RELEASE, ignore_not_found=True)
+        config.uninstall(namespace, ignore_not_found=True)
         kubectl("delete", "namespace", namespace, "--timeout=100s")
         config.close()
 

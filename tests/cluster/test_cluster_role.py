@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import urllib.request
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster.node import kubectl, kubectl_get
+from cluster.rights import allowed, write_kubeconfig
 from gpuledger.parse.quantity import parse_quantity
 from tools.daemon import Daemon, until
 from tools.exposition import Exposition
@@ -29,16 +29,9 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def kubeconfig(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Access to the API with the rights of cluster-rbac.yaml and no others."""
-    account = _fill("cluster-rbac.yaml", namespace=namespace)
-    kubectl("apply", "-f", "-", stdin=account)
-    config = json.loads(kubectl("config", "view", "--raw", "--minify", "-o", "json"))
-    token = kubectl("create", "token", "gpuledger-cluster", "-n", namespace).strip()
-    config["users"][0]["user"] = {"token": token}
-    path = tmp_path_factory.mktemp("kube") / "config"
-    path.write_text(json.dumps(config))
-    yield path
-    kubectl("delete", "-f", "-", stdin=account)
+    """Access to the API with the rights that the chart gives to the cluster role, and no others."""
+    with allowed("cluster", namespace):
+        yield write_kubeconfig("cluster", namespace, tmp_path_factory.mktemp("kube") / "config")
 
 
 @pytest.fixture(scope="module")

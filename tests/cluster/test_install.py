@@ -8,7 +8,7 @@ import pytest
 
 from cluster.containers import read_running
 from cluster.gpus import memory_of
-from cluster.installation import RELEASE, Installation, installed, scraping
+from cluster.installation import Installation, installed, scraping
 from cluster.node import kubectl, kubectl_get
 from tools.confinement import assert_confined, pid_namespace
 from tools.daemon import until
@@ -125,9 +125,9 @@ def test_prometheus_has_no_complaint(prometheus: Prometheus) -> None:
 
 
 def test_uninstalling_leaves_nothing(installation: Installation) -> None:
-    installation.config.uninstall(RELEASE)
+    installation.config.uninstall(installation.namespace)
     kinds = kubectl("api-resources", "--verbs=list", "-o", "name").split()
-    selector = f"app.kubernetes.io/instance={RELEASE}"
+    selector = f"app.kubernetes.io/instance={installation.namespace}"
 
     def left() -> list[str]:
         names = kubectl("get", ",".join(kinds), "-A", "-l", selector, "-o", "name", "--ignore-not-found")
