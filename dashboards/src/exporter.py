@@ -165,6 +165,38 @@ ATTRIBUTION = row(
     ),
 )
 
+READERS = row(
+    "Who may read it",
+    rows(
+        "Web configurations",
+        "What guards each exporter's pages, where --web.config.file does. While a new file can't be used the "
+        "one before holds: GpuWebConfigNotLoaded.",
+        {"node": "Node", "cluster": ""},
+        Column(
+            "In force",
+            "min by (cluster, node) (gpuledger_web_config_last_reload_successful{NODE})",
+            steps=FAULT_IF_NONE,
+        ),
+        Column(
+            "For",
+            "time() - max by (cluster, node) "
+            "(gpuledger_web_config_last_reload_success_timestamp_seconds{NODE})",
+            "s",
+        ),
+        links={"node": [EXPORTER]},
+        sort="In force",
+        width=12,
+    ),
+    graph(
+        "Turned away",
+        "Connections and requests a minute that were turned away, by reason, over all exporters. Somebody "
+        "guesses, or Prometheus has old credentials.",
+        Line("sum by (reason) (rate(gpuledger_web_refused_total{NODE}[$__rate_interval])) * 60", "{{reason}}"),
+        unit="cpm",
+        stack=True,
+    ),
+)
+
 COST = row(
     "What it costs",
     rows(
@@ -223,5 +255,5 @@ BOARD = board(
     "Exporter health",
     "gpuledger itself: sources of evidence, attribution, what was left out, and what it costs.",
     variables=(NODES,),
-    rows=(TRUST, SOURCE, ATTRIBUTION, COST),
+    rows=(TRUST, SOURCE, ATTRIBUTION, READERS, COST),
 )

@@ -62,7 +62,11 @@ def running_rig(new_folder: Callable[[str], Path]) -> Iterator[Rig]:
         api, flags = world.serve_api()
         for thing in yaml.safe_load_all(OBJECTS.read_text()):
             api.add(thing)
-        node = stack.enter_context(Node(world, *flags, "--metrics.dcgm-compatible=true"))
+        web = new_folder("web") / "web.yaml"
+        web.write_text("http_server_config: {headers: {X-Frame-Options: deny}}\n")
+        node = stack.enter_context(
+            Node(world, *flags, "--metrics.dcgm-compatible=true", f"--web.config.file={web}")
+        )
         ailing = stack.enter_context(_ailing_node(stack, new_folder("ailing")))
         demo, cluster = (
             stack.enter_context(_command(new_folder(name), name, *arguments))

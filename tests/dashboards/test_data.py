@@ -77,6 +77,7 @@ TRUTH: list[tuple[str, Mapping[str, str], dict[str, float]]] = [
     ("gpuledger-pod-Restarts-A", {"namespace": "research", "pod": "flaky-9r5wt"}, {"": 7}),
     ("gpuledger-pod-Containers-B", {"namespace": "research", "pod": "flaky-9r5wt"}, {"main 137 OOMKilled": 1}),
     ("gpuledger-audit-Excused-A", {}, {"": 2}),
+    ("gpuledger-exporter-Web configurations-A", {"node": "gpu-node-1"}, {"test gpu-node-1": 1}),
     ("gpuledger-exporter-Sources down-A", {}, {"": 1}),
     ("gpuledger-exporter-Sources down-A", {"node": "gpu-node-1"}, {"": 0}),
 ]
@@ -118,6 +119,7 @@ NOT_IN_DEMO = {
     # what nothing in the simulated cluster makes happen
     *("gpuledger-fleet-Nodes unwatched", "gpuledger-exporter-Series left out"),
     *("gpuledger-exporter-Readings dropped", "gpuledger-exporter-What was thrown away"),
+    *("gpuledger-exporter-Web configurations", "gpuledger-exporter-Turned away"),
     # what happens only later in the simulated day
     *("gpuledger-fleet-Critical XIDs", "gpuledger-fleet-Held and idle", "gpuledger-fleet-By model"),
     *(
