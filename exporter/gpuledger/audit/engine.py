@@ -57,10 +57,10 @@ class Audit:
 
     def take(self, item: KubeObject) -> AuditedPod | None:
         """Audit an object; None where there is nothing to audit, or it was audited before."""
-        if not (isinstance(item, ResourceQuota) and self._is_elsewhere(item.metadata.namespace or "default")):
-            self.facts.observe(item)
         if isinstance(item, PodManifest):
             return self._ended_pod(item) if item.terminal else self._pod(item)
+        if not (isinstance(item, ResourceQuota) and self._is_elsewhere(item.metadata.namespace or "default")):
+            self.facts.observe(item)
         if isinstance(item, ResourceClaim | ResourceClaimTemplate):
             return self._claim(item)
         return None
@@ -69,7 +69,10 @@ class Audit:
         asks = names_gpu(manifest, self.context.also)
         reach = ways_to_gpu(manifest) if self.reach else ()
         claims = has_claims(manifest)
-        surely = asks or self.every_pod or (self.reach and _is_gpu_stack(manifest))
+        stack = _is_gpu_stack(manifest)
+        if stack:
+            self.facts.posture.observe(manifest)
+        surely = asks or self.every_pod or (self.reach and stack)
         chosen = surely or reach or claims
         if not chosen or self._is_repeated(manifest.meta.uid, manifest.path):
             return None
@@ -221,5 +224,7 @@ def _element(path: str) -> str:
 
 
 def _is_gpu_stack(manifest: PodManifest) -> bool:
-    images = [container.image for container in (*manifest.spec.containers, *manifest.spec.init_containers)]
-    return any(map(component_of, images))
+    for container in (*manifest.spec.containers, *manifest.spec.init_containers):
+        if component_of(container.image):
+            return True
+    return False

@@ -14,7 +14,6 @@ from gpuledger.parse.manifests import (
     KubeObject,
     Namespace,
     Node,
-    PodManifest,
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceQuota,
@@ -42,10 +41,8 @@ class ClusterFacts:
         self.claims = ClaimBook(self.classes)
 
     def observe(self, item: KubeObject) -> None:
-        """Take note of what an object tells about others."""
-        if isinstance(item, PodManifest):
-            self.posture.observe(item)
-        elif isinstance(item, Node):
+        """Take note of what an object tells about others; what pods tell is `posture`'s."""
+        if isinstance(item, Node):
             self.inventory.add_node(item)
         elif isinstance(item, ResourceSlice):
             self.inventory.add_slice(item)

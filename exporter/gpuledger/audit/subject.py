@@ -220,7 +220,7 @@ def _gpus_of(amounts: Mapping[str, Number], also: re.Pattern[str] | None) -> lis
 def fractions_of(manifest: PodManifest) -> dict[str, str]:
     """KAI's requests for part of a GPU that ask for more than nothing."""
     annotations = manifest.annotations
-    if annotations.keys().isdisjoint(FRACTION_ANNOTATIONS):
+    if not annotations or annotations.keys().isdisjoint(FRACTION_ANNOTATIONS):
         return {}
     asked = {name: annotations[name] for name in FRACTION_ANNOTATIONS if name in annotations}
     return {name: amount for name, amount in asked.items() if is_asked(amount)}

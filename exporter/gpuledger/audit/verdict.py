@@ -69,7 +69,7 @@ class Judge:
         severity = judge(self.facts, pod, finding) if judge else finding.severity
         if severity is None:
             return None
-        exempt = finding.exempt or self.policy.reason(pod, finding, self.now)
+        exempt = finding.exempt or (self.policy.exceptions and self.policy.reason(pod, finding, self.now)) or ""
         if severity == finding.severity and exempt == finding.exempt:
             return finding
         return msgspec.structs.replace(finding, severity=severity, exempt=exempt)

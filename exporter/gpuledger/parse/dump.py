@@ -49,8 +49,10 @@ def _json(chunks: Iterable[bytes]) -> Iterator[Located | Unreadable]:
         for found in stream.objects():
             if isinstance(found, Malformed):
                 yield Unreadable(f"object {found.position}: {found.message}")
+            elif isinstance(found, ManifestError):
+                yield Unreadable(str(found))
             else:
-                yield _located(found)
+                yield Located(found)
         for document in _yaml(b"".join(stream.rest())):
             yield Located(document.item) if isinstance(document, Located) else document
     except JsonStreamError as error:
@@ -73,14 +75,11 @@ def _yaml(data: bytes) -> Iterator[Located | Unreadable]:
             if value is None:
                 continue  # what a template engine leaves of a part that was not wanted
             values += 1
-            for item in parse_plain_object(value):
-                yield _located(item, line)
+            for found in parse_plain_object(value):
+                broken = isinstance(found, ManifestError)
+                yield Unreadable(str(found)) if broken else Located(found, line)
         except (YamlError, ManifestError) as error:
             values += 1
             yield Unreadable(f"document at line {line}: {error}")
     if line and not values:
         yield Unreadable(f"document at line {line}: expected a Kubernetes object, got null")
-
-
-def _located(found: KubeObject | ManifestError, line: int = 1) -> Located | Unreadable:
-    return Unreadable(str(found)) if isinstance(found, ManifestError) else Located(found, line)

@@ -14,7 +14,7 @@ from gpuledger.audit.engine import Audit
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.core.errors import SourceError
 from gpuledger.core.text import printable
-from gpuledger.parse.dump import Located, Unreadable, parse_dump
+from gpuledger.parse.dump import Unreadable, parse_dump
 from gpuledger.sources.dumps import STDIN, read_dump
 from gpuledger.sources.spool import Spool
 
@@ -78,15 +78,16 @@ class Intake:
         for found in parse_dump(chunks):
             if isinstance(found, Unreadable):
                 self._problem(f"{label}: {found.message}")
-            else:
-                self._take(found, label)
+                continue
+            pod = self.audit.take(found.item)
+            if pod is not None:
+                self.audited.append(msgspec.structs.replace(pod, file=label, line=found.line))
+            self._objects += 1
+            if self._objects % _PROGRESS_EVERY == 0:
+                self._show_progress()
 
-    def _take(self, found: Located, label: str) -> None:
-        pod = self.audit.take(found.item)
-        if pod is not None:
-            self.audited.append(msgspec.structs.replace(pod, file=label, line=found.line))
-        self._objects += 1
-        if self._objects % _PROGRESS_EVERY == 0 and time.monotonic() - self._told_at > _PROGRESS_SECONDS:
+    def _show_progress(self) -> None:
+        if time.monotonic() - self._told_at > _PROGRESS_SECONDS:
             self._told_at = time.monotonic()
             if sys.stderr.isatty():
                 self._line_shown = True

@@ -149,11 +149,10 @@ class Report:
         self._totals = totals
 
     def _held(self, pod: AuditedPod, claims: Iterable[str]) -> Held:
-        gpus = dict(pod.gpus)
-        cards = sum(
-            (amount for name, amount in gpus.items() if gpu_resource_kind(name, self.also) in _CARDS), _ZERO
-        )
-        unresolved = 0
+        gpus, cards, unresolved = dict(pod.gpus), _ZERO, 0
+        for name, amount in gpus.items():
+            if gpu_resource_kind(name, self.also) in _CARDS:
+                cards += amount
         for claim in claims:
             devices = self.facts.claims.devices(pod.namespace, claim)
             if devices is None:
