@@ -52,7 +52,7 @@ def find_node() -> Node:
     podresources = root / "pod-resources" / "kubelet.sock"
     configuration = json.loads(_kubelet_answer(name, "configz"))
     assert podresources.exists(), f"no {podresources}: set E2E_KUBELET_ROOT to the kubelet's --root-dir"
-    images = [image for images in nodes[name]["images"] for image in images["names"]]
+    images = [image for images in nodes[name]["images"] for image in images["names"] or ()]
     return Node(
         name,
         nodes[name]["allocatable"],
