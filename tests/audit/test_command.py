@@ -238,6 +238,7 @@ def test_colour_is_for_terminals(no_color: str, coloured: bool, monkeypatch: pyt
         pytest.param(["--check", "rt-idle"], "gpuledger node", id="check of what runs"),
         pytest.param(["--check", "host-path", "--skip", "host-path"], "no check to run", id="nothing left"),
         pytest.param(["--explain", CAPTURE], "files go before --explain", id="file to explain"),
+        pytest.param(["--check="], "no check '', see --list-checks", id="no check named"),
     ],
 )
 def test_flags_without_effect_are_refused(flags: list[str], message: str, capsys: Capture) -> None:
@@ -280,6 +281,12 @@ def test_closed_standard_input_is_exit_2() -> None:
         [sys.executable, "-c", code, "-m", "gpuledger", "audit", "-"], check=False, capture_output=True
     )
     assert (2, 1) == _told(result)
+
+
+def test_closed_standard_output_is_exit_2() -> None:
+    command = f"exec {sys.executable} -m gpuledger audit {CAPTURE} >&-"
+    result = subprocess.run(["sh", "-c", command], check=False, stderr=subprocess.PIPE)
+    assert (2, b"gpuledger audit: standard output is closed\n") == (result.returncode, result.stderr)
 
 
 def test_output_that_can_not_be_written_is_exit_2() -> None:

@@ -99,6 +99,8 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Audit as the flags say; the return value is the exit code. Raises ConfigError."""
+    if sys.stdout is None:
+        raise SourceError("standard output is closed")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     if args.list_checks:
@@ -192,7 +194,7 @@ def _known_check(check_id: str) -> Check:
         return CHECKS[check_id]
     near = get_close_matches(check_id, CHECKS, 1)
     hint = f"did you mean {near[0]}?" if near else "see --list-checks"
-    if Path(check_id).exists():
+    if Path(check_id).is_file():
         hint = "which is a file: files go before --explain"
     raise ConfigError(f"no check {check_id!r}, {hint}")
 
