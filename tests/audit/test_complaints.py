@@ -74,6 +74,12 @@ def test_an_object_in_two_dumps_is_audited_once() -> None:
     assert 1 == _report(pod, pod).totals().pods
 
 
+def test_pods_whose_names_the_server_makes_are_told_apart() -> None:
+    pods = [_pod(meta={"name": "", "generateName": name}) for name in ("train-", "eval-")]
+    audited = [judged.pod for judged in _report(*pods).pods()]
+    assert ["train-?", "eval-?"] == [pod.name for pod in audited] == [pod.workload for pod in audited]
+
+
 def test_manifests_without_uid_are_never_taken_for_the_same() -> None:
     assert 2 == _report(_pod(), _pod()).totals().pods
 

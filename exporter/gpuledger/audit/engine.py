@@ -178,13 +178,14 @@ def _audited(
 ) -> AuditedPod:
     """What is told of a pod; `asked` are the fields of what it asks for."""
     workload = workload_of(manifest.meta, manifest.kind)
+    name = manifest.meta.name or f"{manifest.meta.generate_name}?"
     role = infrastructure_role(manifest.namespace, workload, manifest.spec) if hits else ""
     return AuditedPod(
         namespace=manifest.namespace,
-        name=manifest.meta.name or "?",
+        name=name,
         kind=manifest.kind,
         workload_kind=workload.kind,
-        workload=workload.name,
+        workload=workload.name or name,
         uid=manifest.meta.uid,
         node=manifest.spec.node_name,
         pending=waiting_for(manifest),

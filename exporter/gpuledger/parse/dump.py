@@ -76,8 +76,7 @@ def _yaml(data: bytes) -> Iterator[Located | Unreadable]:
                 continue  # what a template engine leaves of a part that was not wanted
             values += 1
             for found in parse_plain_object(value):
-                broken = isinstance(found, ManifestError)
-                yield Unreadable(str(found)) if broken else Located(found, line)
+                yield Unreadable(str(found)) if isinstance(found, ManifestError) else Located(found, line)
         except (YamlError, ManifestError) as error:
             values += 1
             yield Unreadable(f"document at line {line}: {error}")

@@ -23,6 +23,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     """The fields of `metadata` that are read; a list or map that an object lacks is None."""
 
     name: str = ""
+    generate_name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
