@@ -41,15 +41,15 @@ def draw_node(measured: list[dict[str, Any]], path: Path) -> None:
 
 
 def draw_cluster(measured: list[dict[str, Any]], path: Path) -> None:
-    """What each figure of the cluster role is at the largest cluster, and how it gets there."""
+    """CPU of the first list and of a scrape, and memory, by pods."""
     figure, (seconds, memory) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     pods = [cost["pods"] for cost in measured]
     for key, label in (("list_cpu", "first list"), ("scrape_cpu", "scrape")):
         seconds.loglog(pods, [cost[key] for cost in measured], marker="o", label=label)
     seconds.set(xlabel="pods", ylabel="CPU seconds")
     seconds.legend(frameon=False)
-    memory.semilogx(pods, [cost["memory_after"] for cost in measured], marker="o")
-    memory.set(xlabel="pods", ylabel="resident MiB", ylim=(0, None))
+    memory.plot([count / 1000 for count in pods], [cost["memory_after"] for cost in measured], marker="o")
+    memory.set(xlabel="thousand pods", ylabel="resident MiB", ylim=(0, None))
     save(figure, path)
 
 
