@@ -29,9 +29,11 @@ class Crowd:
         with suppress(OSError, asyncio.TimeoutError):
             async with asyncio.timeout(patience):
                 reader, writer = await asyncio.open_connection(host, int(port))
-                writer.write(REQUEST)
-                answer = await reader.read(-1)
-                writer.close()
+                try:
+                    writer.write(REQUEST)
+                    answer = await reader.read(-1)
+                finally:
+                    writer.transport.abort()
                 if answer.startswith(b"HTTP/1.1 200"):
                     self.answered.append(time.monotonic() - began)
                     return

@@ -5,22 +5,20 @@ from __future__ import annotations
 import signal
 import socket
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from chaos.crowd import scrape_at_once, scraping
-from fakes import kubelet
 from fakes.nvml.scenario import Fault
 from tools.daemon import until
 from tools.honesty import assert_honest
 from tools.node import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from fakes.world import World
     from tools.exposition import Exposition
@@ -137,59 +135,3 @@ def test_a_thousand_scrapes_at_once_delay_nobody_for_long(world: World, record: 
         "at once",
     )
     assert took < 30
-
-
-@pytest.mark.chaos
-def test_the_charts_memory_is_enough_for_the_worst_that_it_is_sized_for(world: World, record: Record) -> None:
-    limit = memory_limit("node")
-    with memory_cgroup(limit) as folder:
-        inside = ("sh", "-c", f'echo $$ > {folder}/cgroup.procs; exec "$@"', "sh")
-        world.kubelet.pods += kubelet.pod_list(_filler())
-        with Node(world, prefix=inside) as node:
-            node.wait_for("everybody", everybody_is_there)
-            with scraping(address(node), 100) as crowd:
-                until(lambda: len(crowd.answered) > 3_000, 240, node.log)
-            assert_honest(node, world)
-            peak = read_peak(folder)
-    assert peak < limit
-    record(
-        f"the chart's limit of {limit >> 20} MiB; 100 scrapers without a pause, replies of 10 MiB",
-        f"nothing; at most {peak >> 20} MiB were in use",
-        "no pause",
-    )
-
-
-def _filler() -> object:
-    """A pod of 110,000 devices that are no GPUs."""
-    names = [[f"port-{number:032}-{i:064}" for i in range(110)] for number in range(1_000)]
-    return kubelet.pod(
-        "team-z",
-        "collector",
-        kubelet.container("main", *(kubelet.devices("example.com/port", *each) for each in names)),
-    )
-
-
-def memory_limit(role: str) -> int:
-    """What the chart gives a role, in bytes."""
-    text = yaml.safe_load(VALUES.read_text())[role]["resources"]["limits"]["memory"]
-    return int(text[:-2]) * UNITS[text[-2:]]
-
-
-@contextmanager
-def memory_cgroup(limit: int) -> Iterator[Path]:
-    """A cgroup of its own whose processes get no more memory, without swap."""
-    v1 = Path("/sys/fs/cgroup/memory")
-    folder = (v1 if v1.is_dir() else Path("/sys/fs/cgroup")) / "gpuledger-chaos"
-    folder.mkdir()
-    try:
-        (folder / ("memory.limit_in_bytes" if v1.is_dir() else "memory.max")).write_text(str(limit))
-        yield folder
-    finally:
-        until(lambda: not (folder / "cgroup.procs").read_text(), 10, lambda: f"{folder} is in use")
-        folder.rmdir()
-
-
-def read_peak(folder: Path) -> int:
-    """The most memory that was in use, in bytes."""
-    v1 = folder / "memory.max_usage_in_bytes"
-    return int((v1 if v1.exists() else folder / "memory.peak").read_text())

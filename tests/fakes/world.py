@@ -5,6 +5,7 @@ Pods run real processes in real cgroups. `publish` writes what has changed since
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
@@ -141,6 +142,7 @@ class World:
             del self.holders[pid]
         self.tenants.remove(tenant)
         (self.container_logs / tenant.log_link).unlink()
+        shutil.rmtree(self.pod_logs / _log_folder(tenant))
 
     def publish(self) -> None:
         """Tell the exporter's sources the present state."""
@@ -197,11 +199,14 @@ class World:
         return used
 
     def _write_logs(self, tenant: Tenant) -> None:
-        name = f"{tenant.namespace}_{tenant.controlled.pod}_{tenant.uid}"
-        log = self.pod_logs / name / tenant.container / "0.log"
+        log = self.pod_logs / _log_folder(tenant) / tenant.container / "0.log"
         log.parent.mkdir(parents=True)
         log.touch()
         (self.container_logs / tenant.log_link).symlink_to(log)
+
+
+def _log_folder(tenant: Tenant) -> str:
+    return f"{tenant.namespace}_{tenant.controlled.pod}_{tenant.uid}"
 
 
 def _settle_memory(gpu: Gpu) -> None:

@@ -28,7 +28,7 @@ ALLOWED: Mapping[str, float] = {
     "memory": 3 * 2**20,
     "descriptors": 1,
     "threads": 1,
-    "series": 0.05,
+    "series": 0.1,
     "objects": 0.02,
 }
 """What may come together over the whole run: series and objects as a part of their mean."""

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 TESTS = Path(__file__).parents[1]
 DAYS = 14
-GENERATIONS = 1_500
+GENERATIONS = 3_000
 """Of pods with real processes, each of which lives for two cycles or so."""
 SAMPLED_EVERY = 15
 
