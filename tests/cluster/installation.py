@@ -65,16 +65,26 @@ class Installation:
     namespace: str
     config: Config
 
-    def pod(self, role: str) -> dict[str, Any]:
-        """The one pod of a role."""
+    def pods(self, role: str) -> list[dict[str, Any]]:
+        """The pods of a role."""
         selector = f"app.kubernetes.io/instance={self.namespace},app.kubernetes.io/component={role}"
-        (pod,) = kubectl_get("pods", "-n", self.namespace, "-l", selector)
-        return pod
+        return kubectl_get("pods", "-n", self.namespace, "-l", selector)
 
     def pid(self, role: str) -> int:
-        """The role's first process, as the host counts."""
-        (status,) = self.pod(role)["status"]["containerStatuses"]
+        """The first process of a role's one pod, as the host counts."""
+        (pod,) = self.pods(role)
+        (status,) = pod["status"]["containerStatuses"]
         return pids_of(status, read_cgroups())[0]
+
+    def wait_for(self, role: str, names: set[str] | None = None) -> None:
+        """Wait until the role's pods, those of these names where some are given, are there and ready."""
+
+        def ready() -> bool:
+            pods = self.pods(role)
+            wanted = names is None or names == {pod["metadata"]["name"] for pod in pods}
+            return bool(pods) and wanted and all(map(_is_ready, pods))
+
+        until(ready, 120, lambda: kubectl("describe", "pods", "-n", self.namespace))
 
 
 @contextlib.contextmanager
@@ -88,7 +98,7 @@ def installed(node: Node, gpus: NodeGpus) -> Iterator[Installation]:
         config.install(CHART, namespace, values, namespace=namespace, create_namespace=True)
         installation = Installation(namespace, config)
         for role in PORTS:
-            until(lambda role=role: _is_ready(installation.pod(role)), 120, lambda: _trouble(namespace))  # type: ignore[misc]
+            installation.wait_for(role)
         yield installation
     finally:
         config.uninstall(namespace, ignore_not_found=True)
@@ -195,7 +205,3 @@ def _rule_files(folder: Path) -> list[Path]:
 def _is_ready(pod: Mapping[str, Any]) -> bool:
     conditions = pod["status"].get("conditions", ())
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def _trouble(namespace: str) -> str:
-    return kubectl("describe", "pods", "-n", namespace)

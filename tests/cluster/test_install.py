@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import bcrypt
 import pytest
 
 from cluster.containers import read_running
 from cluster.gpus import memory_of
-from cluster.installation import Installation, installed, scraping
+from cluster.installation import Installation, installed, scraping, values_for
 from cluster.node import kubectl, kubectl_get
+from tools.chart import CHART
 from tools.confinement import assert_confined, pid_namespace
 from tools.daemon import until
 
@@ -122,6 +124,25 @@ def test_what_is_wrong_is_told_with_the_pod_that_does_it(prometheus: Prometheus,
 
 def test_prometheus_has_no_complaint(prometheus: Prometheus) -> None:
     assert prometheus.complaints() == []
+
+
+def test_an_upgrade_divides_the_cluster_role_and_locks_the_door(
+    installation: Installation, node: Node, gpus: NodeGpus
+) -> None:
+    """After it, Prometheus has no password: nothing asks it any more."""
+    password = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+    changes = {"cluster": {"shards": 2}, "web": {"config": {"basic_auth_users": {"prometheus": password}}}}
+    values = {**values_for(node, gpus), **changes}
+    installation.config.upgrade(CHART, installation.namespace, values, namespace=installation.namespace)
+    shards = {f"{installation.namespace}-cluster-{index}" for index in range(2)}
+    installation.wait_for("cluster", shards)
+    (budget,) = kubectl_get("poddisruptionbudgets", "-n", installation.namespace)
+    assert 1 == budget["spec"]["maxUnavailable"]
+    for shard in shards:
+        proxy = f"/api/v1/namespaces/{installation.namespace}/pods/{shard}:9441/proxy"
+        assert "ready" in kubectl("get", "--raw", f"{proxy}/readyz")
+        with pytest.raises(AssertionError, match="provide credentials"):
+            kubectl("get", "--raw", f"{proxy}/metrics")
 
 
 def test_uninstalling_leaves_nothing(installation: Installation) -> None:
