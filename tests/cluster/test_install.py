@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cluster.node import Node
     from tools.prometheus import Prometheus
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 VISITOR = """
 apiVersion: v1

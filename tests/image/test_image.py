@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.image, pytest.mark.timeout(1800)]
 
 LARGEST_MB = 90
 """Unpacked; 76 when written. dcgm-exporter has over 1000."""
