@@ -36,7 +36,7 @@ FRACTION_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
 """KAI scheduler's requests for part of a GPU, which no resource shows."""
 
 
-class ContainerSubject(msgspec.Struct, frozen=True):
+class ContainerSubject(msgspec.Struct, frozen=True, gc=False):
     """A container of any kind, with the path of its fields and the GPU resources that it asks for.
 
     `claims` names the device claims that it uses, which may be for anything.
@@ -77,7 +77,7 @@ class AuditContext:
     advisories: tuple[Advisory, ...] = ()
 
 
-class PodSubject(msgspec.Struct, frozen=True):
+class PodSubject(msgspec.Struct, frozen=True, gc=False):
     """A pod or a pod template under audit, and which of the parts it has that not every pod has."""
 
     manifest: PodManifest

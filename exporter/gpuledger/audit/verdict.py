@@ -15,7 +15,7 @@ from gpuledger.audit.policy import Policy
 from gpuledger.core.model import NOTHING
 
 
-class JudgedPod(msgspec.Struct, frozen=True):
+class JudgedPod(msgspec.Struct, frozen=True, gc=False):
     """A pod with its findings told apart: to report, exempt, and known from the baseline."""
 
     pod: AuditedPod

@@ -19,7 +19,7 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     controller: bool = False
 
 
-class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
+class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The fields of `metadata` that are read; a list or map that an object lacks is None."""
 
     name: str = ""

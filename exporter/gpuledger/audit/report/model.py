@@ -42,7 +42,7 @@ class Totals:
     """Pods of which the amount of a GPU resource can't be read."""
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(msgspec.Struct, frozen=True, gc=False):
     """What one pod asks for: cards, amounts per resource or device class, claims that nothing explains."""
 
     cards: Decimal
@@ -140,9 +140,11 @@ class Report:
             totals.unknown += bool(pod.unknown_gpus)
             for name, amount in held.gpus.items():
                 totals.gpus[name] = totals.gpus.get(name, _ZERO) + amount
-            totals.pods += pod.kind not in CLAIM_KINDS
-            totals.pods_with_findings += bool(judged.reported) and pod.kind not in CLAIM_KINDS
-            totals.findings.update(finding.severity for finding in judged.reported)
+            is_pod = pod.kind not in CLAIM_KINDS
+            totals.pods += is_pod
+            totals.pods_with_findings += is_pod and bool(judged.reported)
+            for finding in judged.reported:
+                totals.findings[finding.severity] += 1
             totals.exempt += len(judged.exempt)
             totals.known += len(judged.known)
             yield judged
