@@ -15,7 +15,9 @@ from fakes.tenants import stateful_set
 from fakes.world import MIB, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
+    from chaos.stage import Record
 
 PAGE = Path(__file__).parents[2] / "docs/resilience.md"
 MARK = "<!-- measured -->\n"
@@ -57,7 +59,7 @@ def outcomes() -> Iterator[list[Outcome]]:
 
 
 @pytest.fixture
-def record(outcomes: list[Outcome]) -> Callable[[str, str, str], None]:
+def record(outcomes: list[Outcome]) -> Record:
     """Adds a row."""
 
     def add(fault: str, lost: str, right_again: str) -> None:

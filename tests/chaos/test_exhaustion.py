@@ -6,42 +6,25 @@ import signal
 import socket
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from chaos.crowd import scrape_at_once, scraping
+from chaos.stage import address, everybody_is_there
 from fakes.nvml.scenario import Fault
 from tools.daemon import until
 from tools.honesty import assert_honest
 from tools.node import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from chaos.stage import Record
     from fakes.world import World
-    from tools.exposition import Exposition
-
-    Record = Callable[[str, str, str], None]
 
 pytestmark = pytest.mark.e2e
 
 SLOWEST_END_S = 5.0
 DESCRIPTORS = 48
-VALUES = Path(__file__).parents[2] / "deploy/helm/gpuledger/values.yaml"
-UNITS = {"Mi": 2**20, "Gi": 2**30}
-
-
-def everybody_is_there(scrape: Exposition) -> bool:
-    return (
-        len(scrape.series("container_memory_used_bytes")) == 8
-        and len(scrape.series("container_allocated")) == 8
-    )
-
-
-def address(node: Node) -> str:
-    return node.url.removeprefix("http://")
 
 
 def cycles_within(node: Node, seconds: float) -> bool:

@@ -13,20 +13,19 @@ import pytest
 import yaml
 
 from chaos.crowd import scraping
-from chaos.test_exhaustion import address, everybody_is_there
+from chaos.stage import address, everybody_is_there
 from fakes import kubelet
 from tools.daemon import Daemon, until
 from tools.honesty import assert_honest
 from tools.node import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from chaos.stage import Record
     from fakes.world import World
 
-    Record = Callable[[str, str, str], None]
-
-pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
+pytestmark = pytest.mark.chaos
 
 ROOT = Path(__file__).parents[2]
 VALUES = ROOT / "deploy/helm/gpuledger/values.yaml"

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chaos.test_exhaustion import everybody_is_there
+from chaos.stage import everybody_is_there
 from tools.honesty import assert_honest
 from tools.node import Node
 from tools.prometheus import Prometheus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    from chaos.stage import Record
     from fakes.world import World
 
-    Record = Callable[[str, str, str], None]
-
-pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
+pytestmark = pytest.mark.chaos
 
 KILLS = 3
 UP_S = 8.0

@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chaos.test_exhaustion import everybody_is_there
+from chaos.stage import everybody_is_there
 from fakes import kubelet
 from fakes.nvml.scenario import Fault
 from tools.honesty import assert_honest
 from tools.node import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from chaos.stage import Record
     from fakes.world import World
     from tools.exposition import Exposition
 
-    Record = Callable[[str, str, str], None]
-
-pytestmark = [pytest.mark.e2e, pytest.mark.chaos]
+pytestmark = pytest.mark.chaos
 
 FLAPS = 60
 """An hour of one a minute, at sixty times the speed."""
