@@ -81,14 +81,10 @@ class PodSubject(msgspec.Struct, frozen=True, gc=False):
     """A pod or a pod template under audit, and which of the parts it has that not every pod has."""
 
     manifest: PodManifest
+    spec: PodSpec
     context: AuditContext
     containers: tuple[ContainerSubject, ...]
     parts: frozenset[Part]
-
-    @property
-    def spec(self) -> PodSpec:
-        """The pod's spec."""
-        return self.manifest.spec
 
     @property
     def linux(self) -> bool:
@@ -150,14 +146,8 @@ class PodSubject(msgspec.Struct, frozen=True, gc=False):
 
 def subject_of(manifest: PodManifest, context: AuditContext) -> PodSubject:
     """The pod as the checks see it."""
-    spec, path = manifest.spec, manifest.path
-    claims = claim_names(manifest) if spec.resource_claims else NOTHING
-    containers = (
-        *_subjects(spec.init_containers, "init", f"{path}.initContainers", context, claims),
-        *_subjects(spec.containers, "regular", f"{path}.containers", context, claims),
-        *_subjects(spec.ephemeral_containers, "ephemeral", f"{path}.ephemeralContainers", context, claims),
-    )
-    return PodSubject(manifest, context, containers, frozenset(_parts(manifest, containers)))
+    containers = tuple(_subjects(manifest, context))
+    return PodSubject(manifest, manifest.spec, context, containers, frozenset(_parts(manifest, containers)))
 
 
 def _parts(manifest: PodManifest, containers: Iterable[ContainerSubject]) -> Iterator[Part]:
@@ -244,19 +234,22 @@ def is_asked(amount: Number) -> bool:
     return readable_amount(amount) != 0
 
 
-def _subjects(
-    specs: list[Container],
-    kind: Literal["init", "regular", "ephemeral"],
-    path: str,
-    context: AuditContext,
-    claims: Mapping[str, str],
-) -> Iterator[ContainerSubject]:
-    for index, spec in enumerate(specs):
-        limits, requests = spec.resources.limits, spec.resources.requests
-        gpus = tuple(dict.fromkeys(_gpus_of(limits, context.also) + _gpus_of(requests, context.also)))
-        used = [claims[each.name] for each in spec.resources.claims if each.name in claims]
-        sidecar = kind == "init" and spec.restart_policy == "Always"
-        yield ContainerSubject(spec, "sidecar" if sidecar else kind, f"{path}[{index}]", gpus, tuple(used))
+def _subjects(manifest: PodManifest, context: AuditContext) -> Iterator[ContainerSubject]:
+    pod = manifest.spec
+    claims = claim_names(manifest) if pod.resource_claims else NOTHING
+    kinds: tuple[tuple[str, ContainerKind, list[Container]], ...] = (
+        ("initContainers", "init", pod.init_containers),
+        ("containers", "regular", pod.containers),
+        ("ephemeralContainers", "ephemeral", pod.ephemeral_containers),
+    )
+    for field, kind, specs in kinds:
+        for index, spec in enumerate(specs):
+            limits, requests = spec.resources.limits, spec.resources.requests
+            gpus = tuple(dict.fromkeys(_gpus_of(limits, context.also) + _gpus_of(requests, context.also)))
+            used = tuple(claims[each.name] for each in spec.resources.claims if each.name in claims)
+            sidecar = kind == "init" and spec.restart_policy == "Always"
+            path = f"{manifest.path}.{field}[{index}]"
+            yield ContainerSubject(spec, "sidecar" if sidecar else kind, path, gpus, used)
 
 
 def waiting_for(manifest: PodManifest) -> str:

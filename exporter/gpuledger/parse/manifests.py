@@ -161,13 +161,13 @@ def parse_objects(array: bytes, list_kind: str = "") -> list[KubeObject | Manife
         msgspec.DecodeError: the text is not JSON.
         ManifestError: an object is not one of Kubernetes, or a field has the wrong type.
     """
-    pod_list = list_kind in ("", "List", "PodList")
+    kinds = {"Pod", ""} if list_kind in ("", "List", "PodList") else {"Pod"}
     try:
         pods = _pods.decode(array)
     except (msgspec.ValidationError, RecursionError):
         pass  # other kinds, nulls, or malformed: the careful way tells
     else:
-        if all(pod.kind == "Pod" or (pod_list and not pod.kind) for pod in pods):
+        if {pod.kind for pod in pods} <= kinds:
             return [_pod_manifest(pod) for pod in pods]
     try:
         return [

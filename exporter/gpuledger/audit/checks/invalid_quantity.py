@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 
 from gpuledger.audit.check import Check, Hit, Severity
 from gpuledger.audit.subject import PodSubject
@@ -38,15 +39,16 @@ def _refused(resources: Resources, path: str, container: str, pod: PodSubject) -
     told: dict[str, Number] = {}
     for field, quantities in (("limits", resources.limits), ("requests", resources.requests)):
         for name, quantity in quantities.items():
-            amount = readable_amount(quantity)
-            sane = amount is not None and (amount <= _MOST_DEVICES or not _is_device(name, pod))
-            if not sane and told.get(name) != quantity:
+            if not _is_sane(name, quantity, pod.context.also) and told.get(name) != quantity:
                 told[name] = quantity
                 yield Hit(f"{path}.{field}[{name}]", f"{name}: {_shown(quantity)}", container)
 
 
-def _is_device(name: str, pod: PodSubject) -> bool:
-    return gpu_resource_kind(name, pod.context.also) not in (None, "attribute")
+@lru_cache(maxsize=4096)
+def _is_sane(name: str, quantity: Number, also: re.Pattern[str] | None) -> bool:
+    amount = readable_amount(quantity)
+    devices = gpu_resource_kind(name, also) not in (None, "attribute")
+    return amount is not None and not (devices and amount > _MOST_DEVICES)
 
 
 def _shown(quantity: Number) -> str:
