@@ -48,11 +48,18 @@ def node() -> Node:
 def gpus(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeGpus]:
     """The node's GPUs, offered to its kubelet."""
     gpus = NodeGpus(tmp_path_factory.mktemp("nvml") / "scenario")
-    taken = [resource for resource in gpus.offers if node.allocatable.get(resource, "0") != "0"]
-    assert not taken, f"{node.name} has {taken}, whose place a stand-in would take"
+    until(
+        lambda: not _taken(gpus, node), 60, lambda: f"{node.name} has GPUs, whose place a stand-in would take"
+    )
     with contextlib.ExitStack() as stack:
         until(lambda: _offered(gpus, node, stack), 120, lambda: "the kubelet does not offer the GPUs")
         yield gpus
+
+
+def _taken(gpus: NodeGpus, node: Node) -> bool:
+    """Whether the node has GPUs on offer; one that was started again shows for a while what it had before."""
+    allocatable = read_allocatable(node.name)
+    return any(allocatable.get(resource, "0") != "0" for resource in gpus.offers)
 
 
 def _offered(gpus: NodeGpus, node: Node, stack: contextlib.ExitStack) -> bool:

@@ -12,10 +12,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any
 
 
 def kubectl(*arguments: str, stdin: str | None = None) -> str:
@@ -34,10 +31,9 @@ def kubectl_get(*arguments: str) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node: what it offers to pods, where its kubelet keeps things, and an image that is there."""
+    """A node: where its kubelet keeps things, and an image that is there."""
 
     name: str
-    allocatable: Mapping[str, str]
     podresources: Path
     static_pods: Path
     image: str
@@ -55,7 +51,6 @@ def find_node() -> Node:
     images = [image for images in nodes[name]["images"] for image in images["names"] or ()]
     return Node(
         name,
-        nodes[name]["allocatable"],
         podresources,
         static_pods=Path(configuration["kubeletconfig"]["staticPodPath"]),
         image=next((image for image in images if "busybox" in image), "busybox:1"),
