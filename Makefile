@@ -115,8 +115,9 @@ bench-full: $(BENCH)/.stamp ## The same for longer, in half an hour.
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.report --full $(BENCH_FLAGS)
 
 .PHONY: bench-check
-bench-check: $(BENCH)/.stamp ## Fail where the node role costs more than it did, beside others in the same seconds (root).
+bench-check: $(BENCH)/.stamp ## Fail where the node role or the audit costs more than it did, beside others in the same seconds (root).
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.node --gpus 8 --processes 64 --seconds 30
+	$(BIN)/python benchmarks/audit.py --pods 20000 --runs 3 --budget 3
 
 .PHONY: tools
 tools: .venv/.stamp ## Fetch the Prometheus releases that the tests run.

@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from gpuledger.audit.finding import AuditedPod, Finding
-from gpuledger.parse.yamldocs import YamlError, parse_yaml
 
 
 class PolicyError(ValueError):
@@ -81,6 +80,8 @@ def parse_policy(text: str, checks: Container[str]) -> Policy:
     Raises:
         PolicyError: the text is not a policy, or an exception lacks its reason or owner, or names no check.
     """
+    from gpuledger.parse.yamldocs import YamlError, parse_yaml  # noqa: PLC0415 - most runs read no policy
+
     try:
         policy = msgspec.convert(parse_yaml(text) or {}, Policy)
     except YamlError as error:

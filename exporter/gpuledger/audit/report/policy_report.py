@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-import yaml
-
 from gpuledger.audit.check import Severity
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.audit.report.model import Report, ReportLine
@@ -31,6 +29,8 @@ _API_GROUPS = {
 
 def render_policy_report(report: Report) -> Iterator[str]:
     """YAML documents; low and informational findings are warnings."""
+    import yaml  # noqa: PLC0415 - other formats need none of it
+
     empty = True
     for _, lines in groupby(report.grouped_lines(), key=lambda line: _scope(line.pod)):
         empty = False
