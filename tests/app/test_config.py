@@ -97,7 +97,7 @@ def test_service_links_that_the_kubelet_injects_are_no_settings() -> None:
         ),
         pytest.param(["--interval=0s"], {}, None, "greater than 0", id="zero-interval"),
         pytest.param(["--interval=200000d"], {}, None, "at most 30d", id="endless-interval"),
-        pytest.param([], {}, "[" * 100_000, "nested without end", id="endless-nesting"),
+        pytest.param([], {}, "[" * 100_000, "exceeded maximum nesting depth", id="endless-nesting"),
         pytest.param([], {"GPULEDGER_INTERVAL": "-1s"}, None, "GPULEDGER_INTERVAL: '-1s'", id="variable"),
         pytest.param([], {"GPULEDGER_INTERVALL": "1s"}, None, "mean GPULEDGER_INTERVAL?", id="typo-variable"),
         pytest.param([], {}, "intervall: 1s", "unknown key intervall; did you mean interval?", id="typo-key"),

@@ -64,7 +64,7 @@ def _instead_of(part: bytes, known: Sequence[bytes]) -> st.SearchStrategy[bytes]
     return st.just(b"") | repeated | st.binary(max_size=8) | st.sampled_from(_TOKENS) | other
 
 
-SIZE = 30_000
+SIZE = 20_000
 HOSTILE = {
     "nothing": b"",
     "spaces": b" " * SIZE,

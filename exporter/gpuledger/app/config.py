@@ -194,8 +194,8 @@ def read_config_file(path: Path, options: Mapping[str, Option]) -> dict[str, tup
     import yaml  # noqa: PLC0415 - most runs read no file
 
     try:
-        # BaseLoader builds nothing but text, and so takes `off` for what it is here: a word.
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 - see above
+        # A BaseLoader builds nothing but text, and so takes `off` for what it is here: a word.
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CBaseLoader)  # noqa: S506 - see above
     except OSError as error:
         raise ConfigError(f"--config.file {path}: {error.strerror}; name a file that can be read") from error
     except RecursionError as error:
