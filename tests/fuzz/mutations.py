@@ -7,41 +7,12 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 # What ends, begins, nests, escapes or overflows something in one of the formats.
-_TOKENS = [
-    *(
-        b'"',
-        b"'",
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b":",
-        b",",
-        b"\n",
-        b"\n---\n",
-        b"\\",
-        b"/",
-        b"..",
-        b"::",
-        b"-",
-        b"|",
-        b"&a",
-        b"*a",
-    ),
-    *(
-        b"\0",
-        b"\x7f",
-        b"\x80",
-        b"\xff",
-        b"\xed\xa0\x80",
-        b"\xef\xbb\xbf",
-        "\u2028".encode(),
-        "\u0663".encode(),
-        b"\r",
-    ),
-    *(b"0", b"-1", b"1e999", b"NaN", b"null", b"true", b"{}", b"[]", b'""', b"9" * 25, b"9" * 4301),
-    *(b'"items":[', b'"kind":"List",', b"0001-01-01T00:00:00", b"9999-12-31T23:59:59.999999-23:59", b" " * 300),
-]
+_TOKENS = (
+    *(sign.encode() for sign in "\"'{}[]:,\n\r\\/-|\0\x7f\u2028\u0663"),
+    *(b"\x80", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\n---\n"),
+    *b'.. :: &a *a 0 -1 1e999 NaN null true {} [] "" "items":[ "kind":"List",'.split(),
+    *(b"9" * 25, b"9" * 4301, b" " * 300, b"0001-01-01T00:00:00", b"9999-12-31T23:59:59.999999-23:59"),
+)
 
 
 @st.composite

@@ -50,6 +50,7 @@ from gpuledger.parse.yamldocs import YamlError, parse_yaml, split_yaml
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests/fixtures"
+NOW = 1_800_000_000.0
 EXCUSE = "exceptions:\n- match: {check: gpu-env-bypass}\n  reason: known\n  owner: us\n  expires: 2027-01-31\n"
 
 
@@ -149,6 +150,11 @@ def _config(settings: type[NodeSettings | ClusterSettings], data: bytes) -> None
         file.write(data)
         file.flush()
         resolve(settings, argparse.Namespace(**{**flags, "config_file": file.name}), {})
+
+
+def _policy(data: bytes) -> None:
+    for exception in parse_policy(text_of(data), CHECKS).exceptions:
+        exception.expired(NOW)
 
 
 def _accept(data: bytes) -> None:
@@ -296,7 +302,7 @@ TARGETS: Mapping[str, Target] = {
     "podlogs": Target(_pod_logs, _log_names, modules=("podlogs",)),
     "podresources": Target(parse_list, _podresources, raises=(ValueError,), modules=("podresources",)),
     "allocatable": Target(parse_allocatable, _podresources, raises=(ValueError,), modules=("podresources",)),
-    "policy": Target(lambda data: parse_policy(text_of(data), CHECKS), _just(EXCUSE), raises=(PolicyError,)),
+    "policy": Target(_policy, _just(EXCUSE), raises=(PolicyError,)),
     "procstat": Target(parse_stat, _just(_STAT), modules=("procstat",)),
     "protobuf": Target(parse_fields, _podresources, raises=(ValueError,), modules=("protobuf",)),
     "quantity": Target(
