@@ -1,9 +1,8 @@
 /* Answers about critical errors: event sets, and waiting on them. */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "standin.h"
-
-#define POLL_US 250000 /* a driver wakes no one in vain: looking often would cost the caller what it doesn't there */
 
 typedef struct {
     nvmlDevice_t device;
@@ -14,6 +13,7 @@ typedef struct {
 struct nvmlEventSet_st {
     Registration registrations[MAX_GPUS];
     size_t count;
+    int changes; /* from standin_watch */
 };
 
 nvmlReturn_t answer_nvmlEventSetCreate(nvmlEventSet_t *set)
@@ -21,13 +21,19 @@ nvmlReturn_t answer_nvmlEventSetCreate(nvmlEventSet_t *set)
     if (!set)
         return NVML_ERROR_INVALID_ARGUMENT;
     *set = calloc(1, sizeof **set);
-    return *set ? NVML_SUCCESS : NVML_ERROR_MEMORY;
+    if (!*set)
+        return NVML_ERROR_MEMORY;
+    (*set)->changes = standin_watch();
+    return NVML_SUCCESS;
 }
 
 nvmlReturn_t answer_nvmlEventSetFree(nvmlEventSet_t set)
 {
+    if (!set)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    close(set->changes);
     free(set);
-    return set ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+    return NVML_SUCCESS;
 }
 
 nvmlReturn_t answer_nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set)
@@ -82,7 +88,7 @@ nvmlReturn_t answer_nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *dat
         unsigned long long now = standin_now();
         if (now >= deadline)
             return NVML_ERROR_TIMEOUT;
-        standin_pause(deadline - now < POLL_US ? deadline - now : POLL_US);
+        standin_await(set->changes, deadline - now);
     }
     return NVML_SUCCESS;
 }

@@ -1,7 +1,11 @@
 /* What holds between calls: the lock, the scenario in force, handles, faults and the count of calls. */
 #include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -178,6 +182,28 @@ void standin_pause(unsigned long long microseconds)
     struct timespec span = {(time_t)(microseconds / MICRO), (long)(microseconds % MICRO * 1000)};
     pthread_mutex_unlock(&lock);
     nanosleep(&span, NULL);
+    pthread_mutex_lock(&lock);
+    refresh();
+}
+
+int standin_watch(void)
+{
+    const char *path = getenv("NVML_STANDIN_SCENARIO");
+    char folder[PATH_MAX] = "";
+    int changes = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    strncpy(folder, path ? path : "", sizeof folder - 1);
+    inotify_add_watch(changes, dirname(folder), IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE);
+    return changes;
+}
+
+void standin_await(int changes, unsigned long long microseconds)
+{
+    struct pollfd watched = {.fd = changes, .events = POLLIN};
+    char seen[4096];
+    pthread_mutex_unlock(&lock);
+    if (poll(&watched, 1, (int)(microseconds / 1000) + 1) > 0)
+        while (read(changes, seen, sizeof seen) > 0)
+            ;
     pthread_mutex_lock(&lock);
     refresh();
 }

@@ -164,6 +164,8 @@ void scenario_parse(FILE *file, const char *path, Scenario *into);
 nvmlReturn_t standin_enter(enum Call call, const nvmlDevice_t *device);
 nvmlReturn_t standin_leave(enum Call call, const nvmlDevice_t *device, nvmlReturn_t result);
 void standin_pause(unsigned long long microseconds); /* lets others call, and sees a changed scenario */
+int standin_watch(void); /* a descriptor to await changes by; -1: there is none to be had */
+void standin_await(int changes, unsigned long long microseconds); /* as standin_pause, until something changes */
 const Scenario *standin_scenario(void);
 nvmlDevice_t standin_device(const char *uuid);
 bool standin_read(nvmlDevice_t device, int reading, unsigned index, unsigned long long *number);
