@@ -78,6 +78,7 @@ def test_without_descriptors_it_says_so_and_comes_back(world: World, record: Rec
             for _ in range(3 * DESCRIPTORS):
                 client = stack.enter_context(socket.create_connection((host, int(port)), timeout=5))
                 client.sendall(b"GET /metrics HTTP/1.1\r\n")
+            until(lambda: is_answered(node), 30, node.log)
             time.sleep(3)  # for as long as sources can't open anything
         began = time.monotonic()
         until(lambda: is_answered(node), 30, node.log)
@@ -86,9 +87,12 @@ def test_without_descriptors_it_says_so_and_comes_back(world: World, record: Rec
         assert scrape.value("source_up", source="nvml") == 1
         assert node.process.poll() is None
         assert node.get("/healthz").status == 200
+        assert_honest(node, world)
+        assert node.log().count("cannot accept connections") == 1
+        assert "Traceback" not in node.log()
     record(
         f"{3 * DESCRIPTORS} idle connections, {DESCRIPTORS} descriptors",
-        "scrapes while they last",
+        "sources that can't be opened while they last",
         f"{took:.1f} s after they are gone",
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -33,6 +34,10 @@ HEADER_SECONDS = 10.0
 """How long a request's head may take to come in, from its first byte; and before that a TLS handshake."""
 SEND_SECONDS = 30.0
 """How long a reader may take over an answer."""
+
+
+QUIET_SECONDS = 60.0
+"""After so long without a shortage of descriptors, the next is news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,8 @@ class Server:
         """What serves each connection, the oldest first, and the address that it comes from."""
         self._idle: dict[Task, None] = {}
         """Those without a whole request, the longest idle first."""
+        self._short_at = -math.inf
+        """When a newcomer last found no descriptor, by the loop's clock."""
 
     async def start(self, host: str, port: int) -> list[str]:
         """Listen; returns the addresses listened on. Raises OSError."""
@@ -130,17 +137,22 @@ class Server:
                 connection, address = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
-            except OSError:
-                log.warning("cannot accept a connection", exc_info=True)
-                self._pause(listening)
+            except OSError as error:
+                self._out_of_descriptors(listening, error)
                 return
             connection.settimeout(0)
             self._welcome(connection, address[0])
 
-    def _pause(self, listening: socket.socket) -> None:
-        """Accept nothing for a second: only time brings descriptors back."""
-        asyncio.get_running_loop().remove_reader(listening)
-        asyncio.get_running_loop().call_later(1.0, self._resume, listening)
+    def _out_of_descriptors(self, listening: socket.socket, error: OSError) -> None:
+        """Make room as where connections are too many; only time brings back what others hold."""
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._short_at > QUIET_SECONDS:
+            log.warning("cannot accept connections: %s", error)
+        self._short_at = loop.time()
+        loop.remove_reader(listening)
+        loop.call_later(0.01 if self._open else 1.0, self._resume, listening)
+        if self._open:
+            self._evict()
 
     def _resume(self, listening: socket.socket) -> None:
         if listening in self._listening:
