@@ -107,11 +107,11 @@ lock: .venv/.stamp ## Resolve the dependencies anew and lock them with hashes (n
 	$(BIN)/python requirements/image.py | $(COMPILE) - -c requirements/runtime.txt -o requirements/image.txt
 
 .PHONY: bench
-bench: $(BENCH)/.stamp ## Measure speed and memory beside others in ten minutes, and write docs/performance.md (root).
+bench: $(BENCH)/.stamp ## Measure speed and memory beside others in a quarter of an hour, and write docs/performance.md (root).
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.report $(BENCH_FLAGS)
 
 .PHONY: bench-full
-bench-full: $(BENCH)/.stamp ## The same for longer, in half an hour.
+bench-full: $(BENCH)/.stamp ## The same for longer, in three quarters of an hour.
 	PYTHONPATH=tests $(BIN)/python -m benchmarks.report --full $(BENCH_FLAGS)
 
 .PHONY: bench-check
