@@ -320,7 +320,7 @@ def test_without_descriptors_it_waits_until_there_are_some_again(
                     taken.append(os.dup(waiting.fileno()))
             waiting.connect(("127.0.0.1", running.port))
             waiting.sendall(request("/patient"))
-            until_logged(caplog, "cannot accept a connection")
+            until_logged(caplog, "cannot accept connections")
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             for each in taken:
