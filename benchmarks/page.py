@@ -11,8 +11,6 @@ from benchmarks import cluster, node
 
 TEMPLATE = Path(__file__).with_name("performance.md.in")
 
-JUDGED = {"gpus": 8, "processes": 64}
-"""The node that the budget is about: eight processes on each of eight GPUs."""
 SCRAPE_LIMIT = 0.005
 JUDGED_SCRAPERS = 10
 """So many that a hundredth of their scrapes is more than one."""
@@ -49,7 +47,7 @@ def _budgets(results: dict[str, Any]) -> Iterator[Cells]:
     sides = next(
         size["sides"]
         for size in results["node"]["measured"]
-        if all(size[key] == value for key, value in JUDGED.items())
+        if node.Size(size["gpus"], size["processes"]) == node.JUDGED
     )
     own, other = sides["gpuledger"], sides["nvitop-exporter"]
     times, memory = other["cpu"] / own["cpu"], own["memory"]

@@ -24,9 +24,8 @@ from http.client import HTTPConnection
 from itertools import pairwise
 from urllib.parse import urlsplit
 
-from benchmarks.node import Side, Size, running_node, running_sides
+from benchmarks.node import JUDGED, Side, running_node, running_sides
 
-SIZE = Size(gpus=8, processes=64)
 STUCK = 20
 MOST_OF_OTHERS = 10
 """With 100, nvitop-exporter takes more than a core and falls behind for good."""
@@ -73,7 +72,7 @@ def main() -> int:
 
 def measure(counts: Sequence[int], seconds: float) -> Iterator[Latency]:
     """The latency under each count of scrapers, the last time with stuck ones beside."""
-    with running_node(SIZE) as world, running_sides(world, SIZE) as sides:
+    with running_node(JUDGED) as world, running_sides(world, JUDGED) as sides:
         for count in counts:
             for name in ("gpuledger", "nvitop-exporter"):
                 if name == "gpuledger" or count <= MOST_OF_OTHERS:
