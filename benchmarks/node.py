@@ -110,7 +110,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0)
     args = parser.parse_args()
     sizes = [Size(gpus, processes) for gpus in args.gpus for processes in args.processes]
-    return int(not all([_is_within_limits(size, measure(size, args.seconds)) for size in sizes]))
+    within = [_is_within_limits(size, measure(size, args.seconds)) for size in sizes]
+    return int(not all(within))
 
 
 def _is_within_limits(size: Size, costs: Mapping[str, Cost]) -> bool:
