@@ -89,6 +89,33 @@ def test_one_namespace_is_all_that_is_asked_for(server: ApiServer, live: list[st
     assert all("/namespaces/research/" in asked.path for asked in server.requests)
 
 
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
+def test_claims_are_read_in_the_version_that_the_server_has(
+    server: ApiServer, live: list[str], capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    pod = _pod("claims", resources={"claims": [{"name": "gpu"}]})
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "mine"}]
+    server.add(pod)
+    request = {"deviceClassName": "gpu.nvidia.com", "count": 2}
+    server.add(
+        {
+            "apiVersion": f"resource.k8s.io/{version}",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "mine", "namespace": "ml"},
+            "spec": {
+                "devices": {
+                    "requests": [{"name": "g", **({"exactly": request} if version == "v1" else request)}]
+                }
+            },
+        }
+    )
+
+    gpuledger_audit(*live, "-n", "ml", "--format=json")
+
+    (held,) = [pod for pod in json.loads(capsys.readouterr().out)["pods"] if pod["name"] == "claims"]
+    assert (0, {"gpu.nvidia.com": 2}) == (held["unresolvedClaims"], held["requests"])
+
+
 def test_annotations_of_a_live_object_excuse_nothing(
     server: ApiServer, live: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,9 @@ from gpuledger.parse.objectmeta import ObjectMeta, unix_seconds
 from gpuledger.parse.podrequests import is_counted
 from gpuledger.parse.podspec import Condition, Number
 
+DRA_GROUPS = tuple(f"/apis/resource.k8s.io/{version}" for version in ("v1", "v1beta2", "v1beta1"))
+"""Classes, devices and claims look the same in all of them, as far as they are read."""
+
 _GPU_LABELS = "nvidia.com/"
 
 

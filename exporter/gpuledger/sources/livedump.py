@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gpuledger.parse.clusterobjects import DRA_GROUPS
 from gpuledger.sources.kubehttp import ApiError
 
 if TYPE_CHECKING:
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 _PAGE_LIMIT = "500"
 _ANSWER_SECONDS = 60.0
 _ATTEMPTS = 4
+_NOT_FOUND = 404
 _GONE = 410
 _BUSY = 429
 _MAX_WAIT_SECONDS = 30.0
 
-_RESOURCE = "/apis/resource.k8s.io/v1"
 _OF_DEVICES = ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices")
 
 
@@ -43,7 +44,17 @@ def read_collection(connection: Connection, resource: str, namespace: str = "") 
     Raises:
         ApiError: the API refuses, or does not answer.
     """
-    path = _path(resource, namespace)
+    for path in (paths := _paths(resource, namespace)):
+        try:
+            yield from _list(connection, path)
+        except ApiError as error:
+            if error.status != _NOT_FOUND or path == paths[-1]:
+                raise
+        else:
+            return
+
+
+def _list(connection: Connection, path: str) -> Iterator[bytes]:
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             yield from _pages(connection, path)
@@ -70,6 +81,9 @@ def _pages(connection: Connection, path: str) -> Iterator[bytes]:
         query = {"limit": _PAGE_LIMIT, "continue": token}
 
 
-def _path(resource: str, namespace: str) -> str:
-    base = _RESOURCE if resource in _OF_DEVICES else "/api/v1"
-    return f"{base}/namespaces/{namespace}/{resource}" if namespace else f"{base}/{resource}"
+def _paths(resource: str, namespace: str) -> list[str]:
+    """Where servers of some age have it, the newest first."""
+    groups = DRA_GROUPS if resource in _OF_DEVICES else ("/api/v1",)
+    return [
+        f"{group}/namespaces/{namespace}/{resource}" if namespace else f"{group}/{resource}" for group in groups
+    ]

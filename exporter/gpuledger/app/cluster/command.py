@@ -28,16 +28,22 @@ from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.verdict import Judge
 from gpuledger.core.errors import SourceError
 from gpuledger.core.snapshot import WebHealth
-from gpuledger.parse.clusterobjects import CLAIMS, CLASSES, NAMESPACES, QUOTAS, SLICES, WARNINGS, node_parser
+from gpuledger.parse.clusterobjects import (
+    CLAIMS,
+    CLASSES,
+    DRA_GROUPS,
+    NAMESPACES,
+    QUOTAS,
+    SLICES,
+    WARNINGS,
+    node_parser,
+)
 from gpuledger.parse.kubelist import ObjectParser
 from gpuledger.sources.clusterwatch import Feed, Kind
 from gpuledger.sources.kubeapi import connect
 from gpuledger.sources.listwatch import DEFAULT_PACE, ApiConnection, Pace
 
 T = TypeVar("T")
-
-DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
-"""Of resource.k8s.io: classes, devices and claims look the same in all of them, as far as they are read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +101,6 @@ def feeds(
     def feed(name: str, parser: ObjectParser[Any, T], sink: Any, *paths: str, **query: str) -> Feed[T]:
         return Feed(connected(), Kind(name, paths, parser.parse_list, parser.parse_event, query), sink, pace)
 
-    dra = [f"/apis/resource.k8s.io/{version}" for version in DRA_VERSIONS]
     warnings = "type=Warning,involvedObject.kind=Pod"
     return [
         feed("pods", intake.parser(), books.pods, "/api/v1/pods"),
@@ -103,9 +108,9 @@ def feeds(
         feed("resourcequotas", QUOTAS, books.quotas, "/api/v1/resourcequotas"),
         feed("namespaces", NAMESPACES, books.namespaces, "/api/v1/namespaces"),
         feed("events", WARNINGS, books.warnings, "/api/v1/events", fieldSelector=warnings),
-        feed("deviceclasses", CLASSES, books.classes, *(f"{path}/deviceclasses" for path in dra)),
-        feed("resourceclaims", CLAIMS, books.claims, *(f"{path}/resourceclaims" for path in dra)),
-        feed("resourceslices", SLICES, books.slices, *(f"{path}/resourceslices" for path in dra)),
+        feed("deviceclasses", CLASSES, books.classes, *(f"{path}/deviceclasses" for path in DRA_GROUPS)),
+        feed("resourceclaims", CLAIMS, books.claims, *(f"{path}/resourceclaims" for path in DRA_GROUPS)),
+        feed("resourceslices", SLICES, books.slices, *(f"{path}/resourceslices" for path in DRA_GROUPS)),
     ]
 
 
