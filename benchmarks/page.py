@@ -31,12 +31,12 @@ def render_page(results: dict[str, Any]) -> str:
         name: render(results[name]["measured"]) + _footing(results[name]) for name, render in parts.items()
     }
     budgets = _table(("what", "budget", "measured", "kept"), _budgets(results))
-    return Template(TEMPLATE.read_text()).substitute(tables, budgets=budgets)
+    return Template(TEMPLATE.read_text()).substitute(tables, budgets=budgets.rstrip("\n"))
 
 
 def _footing(result: dict[str, Any]) -> str:
     before, after = result["loads"]
-    return f"\nOn {result['machine']}; load average {before:.1f} before and {after:.1f} after.\n"
+    return f"\nOn {result['machine']}; load average {before:.1f} before and {after:.1f} after."
 
 
 def _table(head: Cells, rows: Iterable[Cells]) -> str:
