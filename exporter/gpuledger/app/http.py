@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import resource
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -132,7 +133,7 @@ class Server:
             await asyncio.wait(self._open, timeout=timeout)
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(ACCEPTED_AT_ONCE):
+        for _ in range(min(ACCEPTED_AT_ONCE, max(1, _most_connections() - len(self._open)))):
             try:
                 connection, address = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
@@ -159,7 +160,7 @@ class Server:
             asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
     def _welcome(self, connection: socket.socket, peer: str) -> None:
-        if len(self._open) >= MAX_CONNECTIONS:
+        if len(self._open) >= _most_connections():
             self._evict()
         task = asyncio.get_running_loop().create_task(self._serve(connection, peer))
         self._open[task] = peer
@@ -275,3 +276,8 @@ async def _receive(protocol: h11.Connection, channel: Channel) -> Request | None
 def _address(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _most_connections() -> int:
+    """No more than leave half of the descriptors to the rest: gRPC ends a process that has none for it."""
+    return min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
