@@ -17,11 +17,13 @@ from gpuledger.core.model import (
     Cgroup,
     Gpu,
     GpuReading,
+    LoggedContainer,
     Memory,
     NvmlReading,
     Owner,
     Pod,
     PodContainer,
+    PodLogs,
     PodUid,
     ProcessFacts,
     ProcessSample,
@@ -301,6 +303,19 @@ def test_a_workload_that_becomes_known_moves_the_series_and_doubles_none() -> No
     snapshot = books.book(TRAINING, at(1))
 
     assert [OWNER] == [use.owner for use in snapshot.containers]
+
+
+def test_a_pod_that_leaves_the_api_before_its_processes_keeps_its_workload() -> None:
+    books = bookkeeper()
+    held = replace(TRAINING, allocations=(ALLOCATION,))
+    books.book(held, at(0))
+    logged = LoggedContainer("ml", "train-0", "main", POD.uid)
+    logs = PodLogs({container_id(POD.uid, "main"): logged}, {})
+
+    snapshot = books.book(replace(held, pods={}, logs=logs, xids=xid(1)), at(1))
+
+    assert [OWNER] == [use.owner for use in snapshot.containers] == [p.holder for p in snapshot.processes]
+    assert [(OWNER,)] == [account.owners for account in snapshot.xids]
 
 
 def test_a_host_process_that_tells_no_memory_leaves_its_units_memory_unmeasured() -> None:

@@ -29,6 +29,7 @@ from gpuledger.core.model import (
     ProcessFacts,
     ProcessSample,
     ProcessUse,
+    Workload,
 )
 
 GPUS = 8
@@ -49,7 +50,9 @@ def uuid(gpu: int) -> GpuUuid:
 
 def pod(number: int) -> Pod:
     container = PodContainer("main", container_id=ContainerId(f"{number:064x}"), requests={"nvidia.com/gpu": 1})
-    return Pod(PodUid(f"uid-{number}"), "team", f"train-{number}", phase="Running", containers=(container,))
+    name = f"train-{number}"
+    uid, workload = PodUid(f"uid-{number}"), Workload("Pod", name)
+    return Pod(uid, "team", name, phase="Running", workload=workload, containers=(container,))
 
 
 def reading(index: int, second: int) -> GpuReading:

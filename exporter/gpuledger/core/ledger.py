@@ -128,7 +128,8 @@ class Ledger:
     def book_allocations(self, allocations: Iterable[tuple[Gpu, Allocation, Owner]], now: Moment) -> None:
         """Book every device that the node's kubelet has allocated, and how long it has been held."""
         for gpu, allocation, owner in allocations:
-            _, current = self._use(gpu, allocation.mig_uuid or MigUuid(""), owner, now)
+            mig_uuid = allocation.mig_uuid or MigUuid("")
+            _, current = self._use(gpu, mig_uuid, self._known(gpu, mig_uuid, owner), now)
             current.allocated[allocation.resource] = current.allocated.get(allocation.resource, 0) + 1
         for account in self._accounts.values():
             if account.current is None or not account.current.allocated:
@@ -155,7 +156,7 @@ class Ledger:
             AttributedProcess(
                 p.gpu,
                 p.use,
-                self._bounded(p.holder),
+                self._known(p.gpu, p.use.mig_uuid, self._bounded(p.holder)),
                 p.facts,
                 None if ratios is None else ratios.get(p.use.pid, 0.0),
             )
@@ -169,6 +170,15 @@ class Ledger:
             )
             self._settle(reading.gpu, metered, unnamed=unnamed)
         return measured
+
+    def _known(self, gpu: Gpu, mig_uuid: MigUuid, holder: Holder) -> Holder:
+        """`holder` as it was when its workload was known: a pod may leave the API before its processes end."""
+        if not isinstance(holder, Owner) or (holder.workload.name and not holder.workload.inferred):
+            return holder
+        account = self._accounts.get(_key(gpu, mig_uuid, holder))
+        known = account.holder if account is not None else None
+        same = isinstance(known, Owner) and known.workload.name and holder.pod_uid in (None, known.pod_uid)
+        return known if known is not None and same else holder
 
     def _bounded(self, holder: Holder) -> Holder:
         """`holder`, its unit without a name of its own when there are too many."""
