@@ -264,64 +264,6 @@ def test_a_kind_that_is_no_text_is_told() -> None:
     assert Unreadable("object 1: Invalid UTF-8 encoded string") == found
 
 
-TEMPLATE = {"spec": PODS[0]["spec"]}
-
-WORKLOADS = {
-    "Deployment": ({"template": TEMPLATE}, ["spec.template.spec"]),
-    "CronJob": ({"jobTemplate": {"spec": {"template": TEMPLATE}}}, ["spec.jobTemplate.spec.template.spec"]),
-    "Rollout": ({"template": TEMPLATE}, ["spec.template.spec"]),
-    "PyTorchJob": (
-        {"pytorchReplicaSpecs": {"Master": {"template": TEMPLATE}, "Worker": {"template": TEMPLATE}}},
-        ["spec.pytorchReplicaSpecs.Master.template.spec", "spec.pytorchReplicaSpecs.Worker.template.spec"],
-    ),
-    "RayCluster": (
-        {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"template": TEMPLATE}]},
-        ["spec.headGroupSpec.template.spec", "spec.workerGroupSpecs[0].template.spec"],
-    ),
-    "JobSet": (
-        {"replicatedJobs": [{"template": {"spec": {"template": TEMPLATE}}}]},
-        ["spec.replicatedJobs[0].template.spec.template.spec"],
-    ),
-    "LeaderWorkerSet": (
-        {"leaderWorkerTemplate": {"leaderTemplate": TEMPLATE, "workerTemplate": TEMPLATE}},
-        ["spec.leaderWorkerTemplate.leaderTemplate.spec", "spec.leaderWorkerTemplate.workerTemplate.spec"],
-    ),
-    "InferenceService": ({"predictor": {"minReplicas": 1, **PODS[0]["spec"]}}, ["spec.predictor"]),
-    "Workflow": (
-        {"templates": [{"name": "t", "container": {"image": "a"}}, {"name": "s", "script": {"image": "a"}}]},
-        ["spec.templates[0]", "spec.templates[1]"],
-    ),
-    "Service": ({"ports": []}, []),
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "spec", "paths"), [(kind, *rest) for kind, rest in WORKLOADS.items()], ids=WORKLOADS
-)
-def test_pod_templates_are_found_wherever_a_kind_keeps_them(kind: str, spec: Object, paths: list[str]) -> None:
-    data = json.dumps({"kind": kind, "metadata": {"name": "x"}, "spec": spec}).encode()
-    assert [found if isinstance(found, str) else found.path for found in _pods_and_problems([data])] == paths
-
-
-def test_a_template_that_is_malformed_is_told_with_its_place() -> None:
-    data = json.dumps(
-        {"kind": "Job", "metadata": {"name": "x"}, "spec": {"template": {"spec": {"containers": [{}]}}}}
-    )
-    assert [Unreadable("object 1: Job x: missing field `name` at `spec.template.spec.containers[0]`")] == list(
-        parse_dump([data.encode()])
-    )
-
-
-def test_an_old_revision_without_replicas_is_left_out() -> None:
-    owner = [{"kind": "Deployment", "name": "x", "uid": "u", "controller": True}]
-    old = {
-        "kind": "ReplicaSet",
-        "metadata": {"name": "x-1", "ownerReferences": owner},
-        "spec": {"replicas": 0, "template": TEMPLATE},
-    }
-    assert list(parse_dump([json.dumps(old).encode()])) == []
-
-
 def test_a_list_of_the_api_with_sorted_keys_is_what_its_kind_says() -> None:
     nodes = json.loads((FIXTURES / "api-nodes.json").read_text())
     text = json.dumps({**nodes, "kind": "NodeList"}, sort_keys=True, indent=2).encode()

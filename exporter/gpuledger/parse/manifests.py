@@ -10,7 +10,7 @@ import msgspec
 from gpuledger.core.model import NOTHING
 from gpuledger.parse.claimspec import ClaimSpec, ClaimStatus, ClaimTemplateSpec, ClassSpec
 from gpuledger.parse.objectmeta import ObjectMeta
-from gpuledger.parse.podplaces import limited_gpu, pod_places
+from gpuledger.parse.podplaces import KINDS_WITHOUT_PODS, PodPlace, pod_places
 from gpuledger.parse.podspec import Condition, Number, PodSpec, PodStatus
 
 
@@ -224,7 +224,7 @@ _ANSWERS = ("Status", "Table")
 """What the API answers beside objects: an error, or a list made for people."""
 
 
-def _of_kind(kind: str, value: dict[str, Any]) -> Iterator[KubeObject]:
+def _of_kind(kind: str, value: dict[str, Any]) -> Iterator[KubeObject | ManifestError]:
     if kind == "Pod":
         yield _pod_manifest(_convert(value, _Pod))
     elif kind in _KINDS and _is_of_group(value, _GROUPS.get(kind, "")):
@@ -239,19 +239,24 @@ def _is_of_group(value: dict[str, Any], group: str) -> bool:
     return not isinstance(version, str) or version.rpartition("/")[0] == group
 
 
-def _pods_of(kind: str, value: dict[str, Any]) -> Iterator[PodManifest]:
-    """The pod templates of an object that is none of the known kinds."""
+def _pods_of(kind: str, value: dict[str, Any]) -> Iterator[PodManifest | ManifestError]:
+    """The pod templates of another kind of object; last, an error if it names a GPU outside of them."""
     meta = _convert(value.get("metadata") or {}, ObjectMeta, "metadata")
     spec = value.get("spec")
     if meta.controller and isinstance(spec, dict) and spec.get("replicas") == 0:
         return  # an old revision, kept for a rollback
-    found = False
+    unplaced = None
     for place in pod_places(value):
-        found = True
-        own = _convert(place.metadata, ObjectMeta, f"{place.path.removesuffix('.spec')}.metadata")
-        yield PodManifest(kind, meta, own, place.path, _convert(place.spec, PodSpec, place.path))
-    if not found and (resource := limited_gpu(value)):
-        raise ManifestError(f"no pod template found, though it asks for {resource}")
+        if isinstance(place, PodPlace):
+            own = _convert(place.metadata, ObjectMeta, f"{place.path.removesuffix('.spec')}.metadata")
+            yield PodManifest(kind, meta, own, place.path, _convert(place.spec, PodSpec, place.path))
+        elif unplaced is None and not place.path.startswith("status."):
+            unplaced = place
+    if unplaced and kind not in KINDS_WITHOUT_PODS:
+        yield ManifestError(
+            f"{_identity(value, kind)}: no pod template found that asks for {unplaced.resource}"
+            f" at `{unplaced.path}`"
+        )
 
 
 def _pod_manifest(pod: _Pod) -> PodManifest:
