@@ -88,6 +88,7 @@ SOURCE = row(
             "topk(10, max by (node, source) (gpuledger_source_duration_seconds{NODE}))", "{{node}} {{source}}"
         ),
         unit="s",
+        width=8,
     ),
     graph(
         "Failures by source",
@@ -102,6 +103,18 @@ SOURCE = row(
         ),
         unit="cpm",
         stack=True,
+        width=8,
+    ),
+    graph(
+        "Objects not read",
+        "Objects of the API that are left out, because they don't have the shape of their kind. The "
+        "log names them. GpuAuditErrors fires after half an hour.",
+        Line(
+            "sum by (source) (max by (cluster, node, source) (gpuledger_source_unreadable_objects{NODE}))",
+            "{{source}}",
+        ),
+        stack=True,
+        width=8,
     ),
     rows(
         "Since when they are silent",

@@ -368,7 +368,7 @@ def _listed(*objects: dict[str, Any]) -> bytes:
 def test_a_malformed_pod_costs_only_itself() -> None:
     intake = PodIntake(chosen_checks(Severity.MEDIUM), (), lambda: NOW)
     page = intake.parser().parse_list(_listed(pod("good", 1), {"metadata": {}, "spec": {"containers": 7}}))
-    assert (1, 1) == (len(page.items), page.malformed)
+    assert (1, 1) == (len(page.items), len(page.malformed))
 
 
 # ---- what is over is gone ----

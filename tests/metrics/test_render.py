@@ -146,7 +146,7 @@ SNAPSHOT = NodeSnapshot(
 
 def page() -> str:
     health = [
-        SourceHealth("kube", up=True, malformed=2),
+        SourceHealth("kube", up=True, malformed=2, unreadable=1),
         SourceHealth("nvml", up=True, last_success=1_700_000_000.0, duration_seconds=0.004, failures=1),
         SourceHealth("podresources", up=False, failures=7, error="no such file"),
     ]

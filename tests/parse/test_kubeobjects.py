@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuledger.core.model import ContainerId, Pod, PodContainer, Termination, Workload
-from gpuledger.parse.kubelist import WatchEvent, parse_status_message
+from gpuledger.parse.kubelist import MalformedObject, WatchEvent, parse_status_message
 from gpuledger.parse.kubeobjects import parse_job, parse_pod, parse_pod_list, parse_watch_event
 
 CAPTURE = Path(__file__).parent.parent / "fixtures" / "kube-1.36"
@@ -20,7 +20,7 @@ CAPTURE = Path(__file__).parent.parent / "fixtures" / "kube-1.36"
 def node1() -> dict[str, Pod]:
     """The pods of a real node, by name."""
     pods = parse_pod_list((CAPTURE / "api-pods-node1.json").read_bytes())
-    assert (0, "", "651") == (pods.malformed, pods.continue_token, pods.resource_version)
+    assert ((), "", "651") == (pods.malformed, pods.continue_token, pods.resource_version)
     return {pod.name: pod for pod in pods.items}
 
 
@@ -260,19 +260,36 @@ def test_nulls_are_as_good_as_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken",
+    ("broken", "name", "problem"),
     [
-        pytest.param({"spec": {"containers": "a string"}, "metadata": {"name": "b"}}, id="containers-no-list"),
-        pytest.param({"metadata": {"name": "b"}}, id="no-spec"),
-        pytest.param("text", id="no-object"),
-        pytest.param(None, id="null"),
+        pytest.param(
+            {"spec": {"containers": "a string"}, "metadata": {"name": "b"}},
+            "b",
+            "Expected `array | null`, got `str` - at `$.spec.containers`",
+            id="containers-no-list",
+        ),
+        pytest.param({"metadata": {"name": "b"}}, "b", "missing required field `spec`", id="no-spec"),
+        pytest.param(
+            {"metadata": {"name": "b", "creationTimestamp": "yesterday"}, "spec": {}},
+            "b",
+            "Invalid RFC3339 encoded datetime - at `$.metadata.creationTimestamp`",
+            id="time-that-is-none",
+        ),
+        pytest.param(
+            {"metadata": {"name": 5}, "spec": {}}, "", "got `int` - at `$.metadata.name`", id="no-name"
+        ),
+        pytest.param("text", "", "got `str`", id="no-object"),
+        pytest.param(None, "", "got `null`", id="null"),
     ],
 )
-def test_a_malformed_pod_costs_only_itself(broken: object) -> None:
+def test_a_malformed_pod_costs_only_itself_and_is_named(broken: object, name: str, problem: str) -> None:
     items = [pod_json(metadata={"name": "a"}), broken, pod_json(metadata={"name": "z"})]
     body = json.dumps({"metadata": {"resourceVersion": "9", "continue": "next"}, "items": items}).encode()
     pods = parse_pod_list(body)
-    assert (["a", "z"], 1) == ([pod.name for pod in pods.items], pods.malformed)
+    assert ["a", "z"] == [pod.name for pod in pods.items]
+    [malformed] = pods.malformed
+    assert name == malformed.name
+    assert problem in malformed.problem
     assert ("9", "next") == (pods.resource_version, pods.continue_token)
 
 
@@ -289,8 +306,20 @@ def event(kind: str, obj: object) -> WatchEvent[Pod]:
 
 
 def test_a_malformed_object_of_an_event_is_known_by_its_metadata() -> None:
-    expected: WatchEvent[Pod] = WatchEvent("MODIFIED", uid="u1", resource_version="7")
-    assert expected == event("MODIFIED", {**pod_json(), "spec": {"containers": 5}})
+    actual = event("MODIFIED", {**pod_json(), "spec": {"containers": 5}})
+    assert actual.malformed is not None
+    assert "at `$.spec.containers`" in actual.malformed.problem
+    known = replace(actual.malformed, problem="")
+    expected: WatchEvent[Pod] = WatchEvent("MODIFIED", uid="u1", resource_version="7", malformed=known)
+    assert expected == replace(actual, malformed=known)
+    assert MalformedObject("u1", "ns", "p", "") == known
+
+
+def test_an_event_of_an_object_with_malformed_metadata_is_one() -> None:
+    broken = pod_json(metadata={"name": "b", "uid": "u2", "creationTimestamp": "yesterday"})
+    malformed = event("ADDED", broken).malformed
+    assert malformed is not None
+    assert ("u2", "b") == (malformed.uid, malformed.name)
 
 
 def test_a_deletion_needs_no_more_than_metadata() -> None:

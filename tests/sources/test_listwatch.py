@@ -154,7 +154,7 @@ def test_a_watch_that_is_cut_within_an_event_loses_nothing(server: ApiServer, co
         for number in range(4):
             server.add(pod(f"pod-{number}"))
         eventually({f"pod-{number}" for number in range(4)}, lambda: names(source))
-        assert 0 == source.health().malformed
+        assert (0, 0) == (source.health().malformed, source.health().unreadable)
     assert 1 == len(server.lists())
     assert 2 == len(server.watches())
 

@@ -17,6 +17,7 @@ from gpuledger.sources.listwatch import Pace
 
 if TYPE_CHECKING:
     from gpuledger.core.model import Pod
+    from gpuledger.sources.kubeapi import PodSource
     from gpuledger.sources.kubehttp import Connection
 
 
@@ -125,6 +126,76 @@ def test_a_malformed_pod_costs_only_itself(server: ApiServer, connection: Connec
         server.add(pod("d"))
         eventually({"a", "d"}, lambda: names(source))
         assert (2, 0) == (source.health().malformed, source.health().failures)
+
+
+def malformed(name: str, **metadata: Any) -> dict[str, Any]:
+    return {**pod(name, **metadata), "spec": {"nodeName": NODE, "containers": 5}}
+
+
+def unreadable(source: PodSource) -> int:
+    count = source.health().unreadable
+    assert count is not None
+    return count
+
+
+def left_out(source: PodSource) -> int:
+    count = source.health().malformed
+    assert count is not None
+    return count
+
+
+def test_what_cannot_be_read_counts_until_it_is_mended_or_gone(
+    server: ApiServer, connection: Connection
+) -> None:
+    listed = server.add(malformed("listed"))
+    was_well = server.add(pod("was-well"))
+    with following(connection) as source:
+        eventually((1, {"was-well"}), lambda: (unreadable(source), names(source)))
+        came = server.add(malformed("came"))
+        server.add({**malformed("was-well"), "metadata": was_well["metadata"]})
+        eventually((3, set[str]()), lambda: (unreadable(source), names(source)))
+        server.delete(came)
+        eventually(2, lambda: unreadable(source))
+        server.add({**pod("listed"), "metadata": listed["metadata"]})
+        eventually((1, {"listed"}), lambda: (unreadable(source), names(source)))
+        server.refuse()
+        server.delete(was_well)
+        server.compact()
+        server.accept()
+        eventually(0, lambda: unreadable(source))
+
+
+def test_what_cannot_be_read_is_named_in_the_log_once(
+    server: ApiServer, connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.add(malformed("a"))
+    with following(connection) as source:
+        eventually(1, lambda: unreadable(source))
+        b = server.add(malformed("b\x1b[2J"))
+        server.add({**b, "status": {"phase": "Failed"}})
+        eventually(3, lambda: left_out(source))
+        server.faults.append(Fault(a_watch, status=410))
+        server.cut()
+        eventually(2, lambda: len(server.lists()))
+        eventually(5, lambda: left_out(source))
+        assert 2 == unreadable(source)
+    told = [record.getMessage() for record in caplog.records if "can't be read" in record.getMessage()]
+    problem = (
+        "can't be read: not what the Kubernetes API sends: "
+        "Expected `array | null`, got `int` - at `$.spec.containers`"
+    )
+    assert [f"pods ml/a {problem}", f"pods ml/b\\x1b[2J {problem}"] == told
+
+
+def test_of_very_many_that_cannot_be_read_the_log_names_some(
+    server: ApiServer, connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    for index in range(50):
+        server.add(malformed(f"p{index}"))
+    with following(connection) as source:
+        eventually(50, lambda: unreadable(source))
+    told = [record.getMessage() for record in caplog.records if "can't be read" in record.getMessage()]
+    assert (21, "pods: 30 more can't be read") == (len(told), told[-1])
 
 
 @pytest.mark.parametrize("where", [a_list, a_watch])

@@ -137,6 +137,8 @@ class SourceHealth:
     failures: int = 0
     malformed: int | None = None
     """Objects left out since the start for want of their kind's shape; None where a source has no objects."""
+    unreadable: int | None = None
+    """Those that are left out now."""
     error: str = ""
 
 

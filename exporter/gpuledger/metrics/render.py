@@ -59,6 +59,7 @@ def render_sources(node: str, sources: Iterable[SourceHealth]) -> Iterator[Famil
         add(rows, "source_duration_seconds", labels, source.duration_seconds)
         add(rows, "source_failures_total", labels, source.failures)
         add(rows, "source_malformed_objects_total", labels, source.malformed)
+        add(rows, "source_unreadable_objects", labels, source.unreadable)
     return _families(rows)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 import msgspec
 
 from gpuledger.parse.nesting import cut_nesting
-from gpuledger.parse.objectmeta import ObjectMeta
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,29 +22,40 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 
 @dataclass(frozen=True, slots=True)
+class MalformedObject:
+    """An object that doesn't have the shape of its kind: which one, as far as it says, and what is wrong."""
+
+    uid: str
+    namespace: str
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectList(Generic[T]):
     """One page of a list. `continue_token` fetches the next; `resource_version` is where a watch goes on.
 
-    `malformed` counts items that were left out because they don't have the shape of their kind.
+    `malformed` are items that were left out.
     """
 
     items: tuple[T, ...]
     resource_version: str
     continue_token: str = ""
-    malformed: int = 0
+    malformed: tuple[MalformedObject, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
     """One line of a watch.
 
-    `object` is set for ADDED and MODIFIED, unless it is malformed; `status` and `message` for ERROR.
+    For ADDED and MODIFIED `object` is set or `malformed`, for ERROR `status` and `message`.
     """
 
     type: EventType
     uid: str = ""
     resource_version: str = ""
     object: T | None = None
+    malformed: MalformedObject | None = None
     status: int = 0
     message: str = ""
 
@@ -81,23 +91,35 @@ class ObjectParser(Generic[DocumentT, T]):
             status = decode_answer(_STATUS, event.object)
             return WatchEvent("ERROR", status=status.code, message=status.message)
         meta = decode_answer(_IDENTITY, event.object).metadata
-        try:
-            known = event.type in ("ADDED", "MODIFIED")
-            value = self.parse_object(event.object) if known else None
-        except ValueError:
-            value = None
-        return WatchEvent(event.type, meta.uid, meta.resource_version, value)
+        value, malformed = None, None
+        if event.type in ("ADDED", "MODIFIED"):
+            try:
+                value = self.parse_object(event.object)
+            except ValueError as error:
+                malformed = _malformed(meta, error)
+        return WatchEvent(event.type, meta.uid, meta.resource_version, value, malformed)
 
     def _parse_items(self, page: _List[msgspec.Raw]) -> ObjectList[T]:
         items: list[T] = []
-        raw_items = page.items or []
-        for raw in raw_items:
+        malformed: list[MalformedObject] = []
+        for raw in page.items or ():
             try:
                 items.append(self.parse_object(raw))
-            except ValueError:
-                continue
-        malformed = len(raw_items) - len(items)
-        return ObjectList(tuple(items), page.metadata.resource_version, page.metadata.continue_token, malformed)
+            except ValueError as error:
+                malformed.append(_malformed(_read_names(raw), error))
+        meta = page.metadata
+        return ObjectList(tuple(items), meta.resource_version, meta.continue_token, tuple(malformed))
+
+
+def _read_names(raw: msgspec.Raw) -> _Names:
+    try:
+        return decode_answer(_IDENTITY, raw).metadata
+    except ValueError:
+        return _Names()
+
+
+def _malformed(meta: _Names, error: ValueError) -> MalformedObject:
+    return MalformedObject(meta.uid, meta.namespace, meta.name, str(error))
 
 
 def parse_status_message(body: bytes) -> str:
@@ -139,8 +161,17 @@ class _Status(msgspec.Struct):
     message: str = ""
 
 
+class _Names(msgspec.Struct, rename="camel"):
+    """No more of the metadata than tells which object it is, because the rest may be malformed."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
 class _Identity(msgspec.Struct):
-    metadata: ObjectMeta
+    metadata: _Names
 
 
 _RAW_LIST = msgspec.json.Decoder(_List[msgspec.Raw])

@@ -72,13 +72,8 @@ class Feed(Generic[T]):
     def health(self) -> SourceHealth | None:
         """How the API answers; None where it does not have the kind."""
         if self._watch is not None:
-            return replace(self._watch.health, name=self.kind.name, malformed=self._watch.malformed)
+            return replace(self._watch.health, name=self.kind.name)
         return self._probe if self._probe.error or len(self.kind.paths) == 1 else None
-
-    @property
-    def malformed(self) -> int:
-        """Objects left out since the start, because they don't have the shape of their kind."""
-        return self._watch.malformed if self._watch is not None else 0
 
     @property
     def listed(self) -> bool:

@@ -81,7 +81,7 @@ class PodSource:
 
     def health(self) -> SourceHealth:
         """How the API answers; `last_success` is the last list, event or bookmark."""
-        return replace(self._feed.health, malformed=self._feed.malformed)
+        return self._feed.health
 
 
 class _Pods:

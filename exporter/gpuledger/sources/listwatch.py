@@ -13,11 +13,12 @@ from gpuledger.core.errors import SourceError
 from gpuledger.core.model import NOTHING
 from gpuledger.core.snapshot import SourceHealth
 from gpuledger.sources.kubehttp import ApiError
+from gpuledger.sources.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from gpuledger.parse.kubelist import ObjectList, WatchEvent
+    from gpuledger.parse.kubelist import MalformedObject, ObjectList, WatchEvent
 
 log = logging.getLogger(__name__)
 
@@ -123,9 +124,8 @@ class ListWatch(Generic[T]):
         """The resourceVersion up to which the sink is complete; None where all must be listed."""
         self._listed = False
         self._failures_in_row = 0
-        self.malformed = 0
-        """Objects left out since the start, because they don't have the shape of their kind."""
-        self.health = SourceHealth("kube", up=False)
+        self._unreadable = Unreadable(collection.path.rpartition("/")[2])
+        self.health = SourceHealth("kube", up=False, malformed=0, unreadable=0)
         """As of now, replaced whole; `duration_seconds` is the last list's."""
 
     def run(self, stop: threading.Event) -> None:
@@ -154,18 +154,20 @@ class ListWatch(Generic[T]):
         query = {**self._collection.query, "limit": _PAGE_LIMIT}
         query |= {} if self._listed or self._collection.paged else {"resourceVersion": "0"}
         objects: list[T] = []
+        malformed: list[MalformedObject] = []
         while True:
             with self._connection.get(self._collection.path, query, seconds=self._pace.answer) as answer:
                 page = _understood(self._collection.parse_list, answer.body())
             objects += page.items
-            self.malformed += page.malformed
+            malformed += page.malformed
             if not page.continue_token:
                 break
             query = {**self._collection.query, "limit": _PAGE_LIMIT, "continue": page.continue_token}
         self._sink.replace(objects)
+        self._unreadable.replace(malformed)
         self._version, self._listed = page.resource_version, True
         self.health = replace(self.health, duration_seconds=time.monotonic() - began)
-        self._alive()
+        self._alive(malformed=len(malformed))
 
     def _watch(self) -> None:
         """Events until the server ends the watch, which goes on from there the next time."""
@@ -191,18 +193,28 @@ class ListWatch(Generic[T]):
         if event.type == "ERROR":
             self._version = None
             raise ApiError(f"watch {self._collection.path}: {event.message}", status=event.status)
+        if event.malformed is not None:
+            self._unreadable.put(event.malformed)
+        elif event.type != "BOOKMARK":
+            self._unreadable.remove(event.uid)
         if event.object is not None:
             self._sink.put(event.object)
-        elif event.type == "DELETED":
-            self._sink.remove(event.uid)
         elif event.type != "BOOKMARK":
-            self.malformed += 1
+            # Malformed is as good as gone, as it is after the next list.
+            self._sink.remove(event.uid)
         self._version = event.resource_version or self._version
         self._failures_in_row = 0
-        self._alive()
+        self._alive(malformed=int(event.malformed is not None))
 
-    def _alive(self) -> None:
-        self.health = replace(self.health, up=True, last_success=time.time(), error="")
+    def _alive(self, malformed: int = 0) -> None:
+        self.health = replace(
+            self.health,
+            up=True,
+            last_success=time.time(),
+            malformed=(self.health.malformed or 0) + malformed,
+            unreadable=len(self._unreadable),
+            error="",
+        )
 
     def _after(self, error: SourceError) -> float:
         """Note a failure; returns how long to wait before the next attempt, in seconds."""

@@ -65,7 +65,7 @@ class ClusterLoop:
 
     def malformed(self) -> int:
         """Objects left out since the start, because they don't have the shape of their kind."""
-        return sum(feed.malformed for feed in self._feeds.values())
+        return sum(health.malformed or 0 for health in self.health())
 
     def audited_at(self) -> float | None:
         """Unix time at which the findings were last known to be those of all pods on all nodes."""

@@ -23,6 +23,11 @@ SELF = (
         "Objects of the API left out because they don't have the shape of their kind.",
     ),
     gauge(
+        "source_unreadable_objects",
+        SOURCE,
+        "Objects of the API that are left out now, because they don't have the shape of their kind.",
+    ),
+    gauge(
         "attribution_processes",
         ("node", "result"),
         "Processes on GPUs by what attribution made of them: owned, or the reason why not.",
