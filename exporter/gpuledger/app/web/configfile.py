@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuledger.app.config import ConfigError
+from gpuledger.app.web.files import read_file
 from gpuledger.app.web.tls import Pem, Tls, make_tls, read_pem
 from gpuledger.app.web.webconfig import WebConfig, parse_web_config
 
@@ -64,10 +65,7 @@ class WebConfigFile:
 
     def _read(self, old: Loaded | None) -> Loaded:
         """What the files say: `old` itself where that is the same."""
-        try:
-            text = self._path.read_bytes()
-        except OSError as error:
-            raise ConfigError(f"{error.strerror}; name a file that can be read") from error
+        text = read_file(self._path)
         if not text.strip():  # as a file is while it is written, which must not open the door
             raise ConfigError("the file is empty; write {} to switch everything off")
         config = old.config if old is not None and old.text == text else parse_web_config(text)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuledger.app.config import ConfigError
+from gpuledger.app.web.files import read_file
 from gpuledger.app.web.webconfig import CIPHERS, CURVES, TlsServer
 
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
@@ -60,9 +61,9 @@ def read_pem(tls: TlsServer, folder: Path) -> Pem:
         if not file:
             return inline.encode()
         try:
-            return (folder / file).read_bytes()
-        except OSError as error:
-            raise ConfigError(f"{name} {folder / file}: {error.strerror}") from error
+            return read_file(folder / file)
+        except ConfigError as error:
+            raise ConfigError(f"{name} {folder / file}: {error}") from error
 
     return Pem(
         content(tls.cert, tls.cert_file, "cert_file"),
