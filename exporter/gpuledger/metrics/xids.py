@@ -17,7 +17,8 @@ An XID is an error that NVIDIA's driver reports for a GPU. gpuledger counts them
 (`gpuledger_gpu_xid_errors_total{{xid}}`), says when the last was
 (`gpuledger_gpu_xid_last_timestamp_seconds{{xid}}`) and who was on the GPU then
 (`gpuledger_gpu_xid_pod_info{{xid}}`). Each code has one tier, which decides on the alert. A code above {last}
-is new to this list and alerts as unclassified.
+is new to this list and alerts as unclassified. An error that Prometheus sees late, because it or the way to the
+node was away, alerts all the same for 6 hours; only an exporter that restarts before it is scraped forgets it.
 
 **Changing a tier.** Tiers are for those to decide who repair the GPUs, not for those who use them: change
 `tier` in the file, raise `version`, run `python rules/generate.py`, say why in the commit, and let the platform
