@@ -28,14 +28,18 @@ class ClaimBook:
 
     classes: DeviceClasses = field(default_factory=DeviceClasses)
     _held: dict[tuple[str, str], Held] = field(default_factory=dict)
+    _watched: dict[tuple[str, str], Held] = field(default_factory=dict)
+    """What claims only look at, by admin access."""
 
     def add(self, claim: ResourceClaim | ResourceClaimTemplate) -> None:
         """Take note of what a claim, or a claim from a template, stands for."""
         namespace, name = claim.metadata.namespace or "default", claim.metadata.name
         if isinstance(claim, ResourceClaimTemplate):
             self._held[namespace, TEMPLATE + name] = _requested(claim.spec.spec)
+            self._watched[namespace, TEMPLATE + name] = _requested(claim.spec.spec, admin=True)
         else:
             self._held[namespace, name] = devices_of(claim)
+            self._watched[namespace, name] = devices_of(claim, admin=True)
 
     def devices(self, namespace: str, claim: str) -> Devices | None:
         """The GPUs that a claim holds or, before it is allocated, asks for; None where nothing tells."""
@@ -53,6 +57,11 @@ class ClaimBook:
                 return None
             found[devices] = found.get(devices, 0) + count
         return found
+
+    def may_watch_gpu(self, namespace: str, claims: Iterable[str]) -> bool:
+        """Whether any of these claims gives admin access to GPUs, which other pods hold, as far as is known."""
+        watched = [name for claim in claims for name in self._watched.get((namespace, claim), ())]
+        return any(self.classes.is_gpu(*name) is not False for name in watched)
 
     def may_be(self, namespace: str, claims: Iterable[str], kind: Callable[[str], bool]) -> bool:
         """Whether any of these claims is for a GPU of that kind, as far as is known."""
@@ -96,14 +105,14 @@ def claims_of(manifest: PodManifest) -> tuple[str, ...]:
     return (*claim_names(manifest).values(), *((bridge.resource_claim_name,) if bridge else ()))
 
 
-def devices_of(claim: ResourceClaim) -> Held:
-    """What a claim holds or, before it is allocated, asks for."""
+def devices_of(claim: ResourceClaim, *, admin: bool = False) -> Held:
+    """What a claim holds or, before it is allocated, asks for; with `admin` what it merely looks at."""
     held = claim.status.allocation
-    return _requested(claim.spec) if held is None else _allocated(claim.spec, held)
+    return _requested(claim.spec, admin=admin) if held is None else _allocated(claim.spec, held, admin=admin)
 
 
-def _allocated(spec: ClaimSpec, allocation: Allocation) -> Held:
-    """Distinct devices of the allocation, without those that admin access merely looks at."""
+def _allocated(spec: ClaimSpec, allocation: Allocation, *, admin: bool) -> Held:
+    """Distinct devices of the allocation, by admin access or without it."""
     classes: dict[str, str] = {}
     for request in spec.devices.requests:
         classes[request.name] = request.alternatives[0].device_class_name
@@ -112,17 +121,17 @@ def _allocated(spec: ClaimSpec, allocation: Allocation) -> Held:
     unique = {
         (device.driver, device.pool, device.device, device.share_id): classes.get(device.request, "")
         for device in allocation.devices.results
-        if not device.admin_access
+        if device.admin_access == admin
     }
     return dict(Counter((name, driver) for (driver, *_), name in unique.items()))
 
 
-def _requested(spec: ClaimSpec) -> Held:
+def _requested(spec: ClaimSpec, *, admin: bool = False) -> Held:
     """Devices asked for; a request may want all that there are."""
     held: Held = {}
     for request in spec.devices.requests:
         best = request.alternatives[0]
-        if best.admin_access:
+        if best.admin_access != admin:
             continue
         key = best.device_class_name, ""
         before = held.get(key, 0)

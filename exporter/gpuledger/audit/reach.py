@@ -22,6 +22,8 @@ VOLUME_MOUNT_ROOT = "/var/run/nvidia-container-devices"
 
 MAYBE_BY_ENVIRONMENT = "environment (unknown)"
 BY_SYS_ADMIN = "SYS_ADMIN"
+BY_ADMIN_CLAIM = "admin claim"
+"""A device claim with admin access, which only the claim tells."""
 TENTATIVE_WAYS = frozenset((MAYBE_BY_ENVIRONMENT, BY_SYS_ADMIN))
 """Ways that most pods take for other reasons: such a pod is shown only for a finding about GPUs."""
 

@@ -12,6 +12,7 @@ from gpuledger.audit.check import Check, Severity
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
 from gpuledger.audit.policy import Policy
+from gpuledger.audit.reach import BY_ADMIN_CLAIM
 from gpuledger.core.model import NOTHING
 
 
@@ -42,7 +43,11 @@ class Judge:
 
     def concerns(self, pod: AuditedPod) -> bool:
         """Whether a pod that its claims made a GPU pod is one, as far as the cluster's claims tell."""
-        return not pod.by_claims or self.facts.claims.may_be_gpu(pod.namespace, pod.claims)
+        return (
+            not pod.by_claims
+            or self.facts.claims.may_be_gpu(pod.namespace, pod.claims)
+            or self.facts.claims.may_watch_gpu(pod.namespace, pod.claims)
+        )
 
     def pods(self, pods: Iterable[AuditedPod]) -> Iterator[JudgedPod]:
         """Every pod with its findings told apart, without those that turn out to be no GPU pods."""
@@ -52,6 +57,8 @@ class Judge:
 
     def _judged(self, pod: AuditedPod) -> JudgedPod:
         reported, exempt, known = [], [], []
+        if pod.claims and self.facts.claims.may_watch_gpu(pod.namespace, pod.claims):
+            pod = msgspec.structs.replace(pod, reach=(*pod.reach, BY_ADMIN_CLAIM))
         for found in pod.findings:
             finding = self._finding(pod, found)
             if finding is None or finding.severity < self.minimum:
