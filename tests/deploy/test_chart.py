@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,15 @@ import pytest
 import yaml
 
 from audit.auditing import audited, findings
-from gpuledger.app.cli import build_parser
+from fakes.apiserver import ApiServer
 from gpuledger.audit.checks import CHECKS
 from gpuledger.audit.podsecurity import BASELINE, RESTRICTED
 from tools.chart import CHART, only, render
+from tools.chartstart import Host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 PLATFORMS = ("generic", "gpu-operator", "eks", "gke", "aks", "k3s", "openshift")
 
@@ -51,6 +54,14 @@ FOREIGN = ("monitoring.coreos.com", "security.openshift.io")
 
 KUBERNETES = ("1.25", kubernetes_validate.latest_version())
 """The oldest and the newest that the validator knows."""
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
+    with ApiServer() as api:
+        monkeypatch.setenv("KUBECONFIG", str(api.kubeconfig(tmp_path / "kubeconfig")))
+        yield Host(tmp_path, ("certs",), ("ours",))
+
 
 MATRIX = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
 
@@ -106,11 +117,32 @@ def test_what_a_pod_refers_to_is_there(values: Mapping[str, Any]) -> None:
 
 
 @MATRIX
-def test_the_program_takes_the_flags(values: Mapping[str, Any]) -> None:
+def test_the_program_starts_as_it_is_told(values: Mapping[str, Any], host: Host) -> None:
     for workload in workloads(render(values)):
-        arguments = workload["spec"]["template"]["spec"]["containers"][0]["args"]
-        arguments = [each.replace("$(POD_NAME)", "gpuledger-cluster-1") for each in arguments]
-        assert arguments[0] == build_parser(arguments[0]).parse_args(arguments).command
+        assert "" == host.complaint(workload, render(values))
+
+
+SWITCHES = [
+    {
+        "node": {"api": api},
+        "web": {"kubernetesAuth": tokens, "config": config, "certificatesSecret": "certs", "probes": probes},
+    }
+    for api, tokens, config, probes in itertools.product(
+        (True, False), (True, False), ({}, WEB["config"]), ("HTTP", "HTTPS", "TCP")
+    )
+]
+
+
+def test_switches_are_refused_by_the_chart_or_taken_by_the_program(host: Host) -> None:
+    refused = 0
+    for values in SWITCHES:
+        try:
+            objects = render(values)
+        except helm_python.HelmError:
+            refused += 1
+            continue
+        assert [(values, "")] * 2 == [(values, host.complaint(each, objects)) for each in workloads(objects)]
+    assert 0 < refused < len(SWITCHES)
 
 
 @MATRIX
@@ -170,7 +202,19 @@ WRONG = {
     "honorLabels": ({"monitor": {"endpoint": {"honorLabels": False}}}, "propertyName"),
     "probes": ({"web": {"probes": "http"}}, "value must be one of 'HTTP', 'HTTPS', 'TCP'"),
     "TLS without probes": ({"web": WEB}, "set web.probes to HTTPS"),
+    "tokens without the API": (
+        {"node": {"api": False}, "web": {"kubernetesAuth": True}},
+        "node.api=false leaves the node role no API to ask about tokens",
+    ),
     "two configurations": ({"web": {**WEB, "existingSecret": "x"}}, "set one"),
+    "file for a PodMonitor": (
+        {"monitor": {"kind": "PodMonitor", "endpoint": {"bearerTokenFile": "/token"}}},
+        "a PodMonitor can't name files of Prometheus",
+    ),
+    "certificate's file for a PodMonitor": (
+        {"monitor": {"kind": "PodMonitor", "endpoint": {"tlsConfig": {"caFile": "/ca.crt"}}}},
+        "a PodMonitor can't name files of Prometheus",
+    ),
     "alert": ({"prometheusRule": {"enabled": True, "disabled": ["GpuXid"]}}, "there is no alert GpuXid"),
     "setting": (
         {"prometheusRule": {"enabled": True, "settings": {"idle": 1}}},
