@@ -78,7 +78,10 @@ CLUSTER = {
     "pod_pending_since_timestamp_seconds{namespace=team-a, pod=held-0, reason=gated}": f"0x{DAY}",
     "audit_workload_pods_affected{check=image-latest, severity=medium, workload=train}": f"1x{DAY}",
     "audit_last_success_timestamp_seconds": f"0+60x{DAY}",
-    "audit_errors_total{reason=malformed}": f"0x{DAY}",
+    "audit_failed_objects": f"0x{DAY}",
+    "source_unreadable_objects{source=pods}": f"0x700 1x3 0x{DAY - 703}",
+    "source_up{source=nodes}": f"1x{DAY}",
+    "source_failures_total{source=nodes}": "0x300 2x1140",
     "dra_pool_devices{node=n1, driver=gpu.nvidia.com, pool=n1}": f"4x{DAY}",
 }
 HOLDERS: dict[tuple[str, str], list[tuple[str, str, str, int | None]]] = {
