@@ -192,8 +192,8 @@ class Server:
                 await asyncio.sleep(0)  # others come in between the requests of a pipeline
             async with asyncio.timeout(SEND_SECONDS):
                 await channel.part()
-        except (OSError, h11.ProtocolError):
-            log.debug("connection ended early", exc_info=True)
+        except (OSError, h11.ProtocolError) as error:
+            log.debug("the connection of %s ended early: %r", peer, error)
 
     async def _exchange(self, protocol: h11.Connection, channel: Channel) -> bool:
         """One request and its answer; False when the connection is to end."""
@@ -266,8 +266,8 @@ async def _receive(protocol: h11.Connection, channel: Channel) -> Request | None
         return None
     try:
         protocol.next_event()  # a request without a body ends here, and the connection may be kept
-    except h11.RemoteProtocolError:
-        log.debug("a request's body is malformed", exc_info=True)
+    except h11.RemoteProtocolError as error:
+        log.debug("the body of a request of %s is malformed: %r", channel.peer, error)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
     path = event.target.decode("latin-1").partition("?")[0]
     return Request(event.method.decode("latin-1"), path, headers, channel.peer)

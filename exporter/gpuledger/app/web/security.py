@@ -7,8 +7,8 @@ import binascii
 import socket
 import ssl
 import time
-from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from gpuledger.app.http import Guard, Request, Response
@@ -16,6 +16,8 @@ from gpuledger.app.web.channel import Channel, TlsChannel
 from gpuledger.app.web.configfile import WebConfigFile
 from gpuledger.app.web.limits import GUESS_SECONDS, Bucket, Guesses, TooBusyError
 from gpuledger.app.web.passwords import Passwords
+from gpuledger.app.web.refusals import Refusals
+from gpuledger.app.web.tls import explained
 from gpuledger.app.web.tokens import Reviewer, Tokens, Verdict
 from gpuledger.app.web.webconfig import RateLimit, WebConfig
 from gpuledger.core.errors import SourceError
@@ -24,10 +26,15 @@ from gpuledger.core.snapshot import WebHealth
 OPEN_PATHS = ("/healthz", "/readyz")
 """The kubelet has no credentials, and would restart a pod that refuses it."""
 
-REASONS = ("handshake", "credentials", "forbidden", "rate-limit", "unavailable")
 HTTPS_ONLY = (
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 21\r\n\r\nthis port speaks TLS\n"
 )
+_ANSWERS = {
+    "credentials": Response(401, b"who are you? these credentials don't say\n"),
+    "forbidden": Response(403, b"not yours to read; RBAC: nonResourceURLs, verb get\n"),
+    "rate-limit": Response(429, b"too many requests\n", headers={"Retry-After": f"{GUESS_SECONDS:.0f}"}),
+    "unavailable": Response(503, b"who you are can't be checked now\n"),
+}
 
 
 class WebSecurity(Guard):
@@ -43,13 +50,13 @@ class WebSecurity(Guard):
         self._guesses = Guesses()
         self._rate = RateLimit()
         self._bucket: Bucket | None = None
-        self._refused: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
+        self._refusals = Refusals()
 
     def health(self) -> WebHealth | None:
         """How it is doing; None where nothing is guarded."""
         if self._file is None:
-            return WebHealth(self._refused) if self._tokens is not None else None
-        return WebHealth(self._refused, self._file.healthy, self._file.loaded_at)
+            return WebHealth(self._refusals.counts) if self._tokens is not None else None
+        return WebHealth(self._refusals.counts, self._file.healthy, self._file.loaded_at)
 
     def close(self) -> None:
         """Check nothing more."""
@@ -68,7 +75,7 @@ class WebSecurity(Guard):
         except ssl.SSLEOFError:
             raise  # gone, as the kubelet's TCP probes are
         except ssl.SSLError as error:
-            self._refused["handshake"] += 1
+            self._refusals.add("handshake", peer, explained(error))
             if getattr(error, "reason", "") == "HTTP_REQUEST":
                 await Channel(connection, peer, b"").send(HTTPS_ONLY)
             await channel.part()
@@ -90,11 +97,11 @@ class WebSecurity(Guard):
             return None
         config = self._config()
         if not self._in_time(config.rate_limit):
-            return self._refuse("rate-limit", config)
+            return self._refuse("rate-limit", request, config)
         if not (config.basic_auth_users or self._tokens):
             return None
         reason = await self._doubt(request, config)
-        return self._refuse(reason, config) if reason else None
+        return self._refuse(reason, request, config) if reason else None
 
     def _config(self) -> WebConfig:
         return self._file.loaded.config if self._file is not None else WebConfig()
@@ -145,16 +152,13 @@ class WebSecurity(Guard):
                 self._guesses.give_back(request.peer)
         return {Verdict.ALLOWED: "", Verdict.FORBIDDEN: "forbidden", Verdict.UNKNOWN: "credentials"}[verdict]
 
-    def _refuse(self, reason: str, config: WebConfig) -> Response:
-        self._refused[reason] += 1
-        if reason == "credentials":
-            schemes = [("Basic", config.basic_auth_users), ("Bearer", self._tokens)]
-            challenge = ", ".join(f'{scheme} realm="gpuledger"' for scheme, offered in schemes if offered)
-            return Response(
-                401, b"who are you? these credentials don't say\n", headers={"WWW-Authenticate": challenge}
-            )
-        if reason == "forbidden":
-            return Response(403, b"not yours to read; RBAC: nonResourceURLs, verb get\n")
-        if reason == "rate-limit":
-            return Response(429, b"too many requests\n", headers={"Retry-After": f"{GUESS_SECONDS:.0f}"})
-        return Response(503, b"who you are can't be checked now\n")
+    def _refuse(self, reason: str, request: Request, config: WebConfig) -> Response:
+        answer = _ANSWERS[reason]
+        if reason != "credentials":
+            self._refusals.add(reason, request.peer, answer.body.decode().strip())
+            return answer
+        sent = "authorization" in request.headers
+        self._refusals.add(reason, request.peer, "wrong credentials" if sent else "no credentials")
+        schemes = [("Basic", config.basic_auth_users), ("Bearer", self._tokens)]
+        challenge = ", ".join(f'{scheme} realm="gpuledger"' for scheme, offered in schemes if offered)
+        return replace(answer, headers={"WWW-Authenticate": challenge})

@@ -20,6 +20,8 @@ _VERIFY = {
     "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
     "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
 }
+MAX_NAMES_SHOWN = 200
+"""Characters of a certificate's names in a message; it may have thousands."""
 _CRL = b"-----BEGIN X509 CRL-----"
 
 
@@ -33,8 +35,10 @@ class Trust:
 
     def check(self, certificate: Mapping[str, Any] | None) -> None:
         """Raise SSLCertVerificationError unless the certificate, as `getpeercert` has it, is of one who may."""
-        if self.allowed_sans and self.allowed_sans.isdisjoint(_names(certificate or {})):
-            raise ssl.SSLCertVerificationError("the client's certificate has none of client_allowed_sans")
+        names = set(_names(certificate or {}))
+        if self.allowed_sans and self.allowed_sans.isdisjoint(names):
+            shown = ", ".join(sorted(names))[:MAX_NAMES_SHOWN] or "none"
+            raise ssl.SSLCertVerificationError(f"none of client_allowed_sans is among its names ({shown})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,16 @@ def _load_authorities(context: ssl.SSLContext, authorities: bytes) -> None:
         raise ConfigError(f"client_ca_file: {_reason(error)}; is it PEM?") from error
     if _CRL in authorities:
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
+def explained(error: ssl.SSLError) -> str:
+    """Why no connection came about, in words for whoever has to mend it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"client certificate: {getattr(error, 'verify_message', error.args[-1])}"
+    reason = _reason(error)
+    if reason == "http request":
+        return "it speaks plain HTTP, and this port TLS"
+    return f"it does not accept this server: {reason}" if " alert " in reason else f"TLS: {reason}"
 
 
 @contextmanager
