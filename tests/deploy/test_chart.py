@@ -220,6 +220,19 @@ WRONG = {
         {"prometheusRule": {"enabled": True, "settings": {"idle": 1}}},
         "no rule has the setting: idle",
     ),
+    "setting with a unit": (
+        {"prometheusRule": {"enabled": True, "settings": {"idle-ratio": "1%"}}},
+        'prometheusRule.settings.idle-ratio: "1%" is no number',
+    ),
+    "setting that is empty": (
+        {"prometheusRule": {"enabled": True, "settings": {"idle-ratio": ""}}},
+        'prometheusRule.settings.idle-ratio: "" is no number',
+    ),
+    "setting that is no pattern": (
+        {"prometheusRule": {"enabled": True, "settings": {"host-units": "(docker"}}},
+        "missing closing )",
+    ),
+    "tier": ({"prometheusRule": {"enabled": True, "xidTiers": {"fatal": [1]}}}, "no rule has the tier: fatal"),
 }
 
 

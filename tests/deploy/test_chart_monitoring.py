@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def rule_objects(**values: Any) -> dict[str, Any]:
-    """The PrometheusRule objects by their name without the release's."""
-    objects = render({"prometheusRule": {"enabled": True, **values}})
+def rule_objects(chart: Mapping[str, Any] | None = None, **values: Any) -> dict[str, Any]:
+    """The PrometheusRule objects by their name without the release's; `values` are those of prometheusRule."""
+    objects = render({**(chart or {}), "prometheusRule": {"enabled": True, **values}})
     found = [each for each in objects if each["kind"] == "PrometheusRule"]
     return {each["metadata"]["name"].removeprefix("gpuledger-"): each for each in found}
 
@@ -52,6 +53,15 @@ def test_opt_in_rules_are_left_out() -> None:
             '{namespace!~"a|b$"}  #',
             id="string",
         ),
+        pytest.param(
+            {"settings": {"host-units": 'docker\\.service|"'}},
+            "GpuHostProcess",
+            'unit!~"docker\\\\.service|\\""  #',
+            id="string with escapes",
+        ),
+        pytest.param(
+            {"settings": {"warm-memory-ratio": "0.4"}}, "GpuAllocatedIdle", "> 0.4  #", id="number as text"
+        ),
         pytest.param({"xidTiers": {"critical": [48, 79]}}, "GpuXidCritical", '{xid=~"48|79"}  #', id="tier"),
         pytest.param(
             {"overrides": {"GpuPodPending": {"expr": "up == 0"}}}, "GpuPodPending", "up == 0", id="expr"
@@ -78,8 +88,48 @@ def test_a_disabled_alert_is_gone_and_no_other() -> None:
     assert before.keys() - after.keys() == {"GpuXidWarning"}
 
 
+@pytest.mark.parametrize(
+    ("values", "topics", "names"),
+    [
+        pytest.param({"cluster": {"enabled": False}}, {"audit", "inventory"}, set(), id="cluster"),
+        pytest.param(
+            {"node": {"enabled": False}},
+            set(),
+            {"GpuExporterDown", "GpuExporterAbsent", "GpuNodeWithoutExporter"},
+            id="node",
+        ),
+    ],
+)
+def test_no_alert_waits_for_a_role_that_is_not_there(
+    values: Mapping[str, Any], topics: set[str], names: set[str]
+) -> None:
+    before, after = rule_objects(), rule_objects(values)
+    assert topics == before.keys() - after.keys()
+    assert names == alerts({topic: before[topic] for topic in after}).keys() - alerts(after).keys()
+
+
+def test_a_topic_without_a_rule_is_left_out() -> None:
+    before = rule_objects()
+    after = rule_objects(disabled=list(alerts({"audit": before["audit"]})))
+    assert {"audit"} == before.keys() - after.keys()
+
+
+@pytest.mark.parametrize("code", [pytest.param(78, id="of another tier"), pytest.param(999, id="unknown")])
+def test_a_code_has_one_tier(code: int) -> None:
+    names = ("GpuXidCritical", "GpuXidWarning", "GpuXidApplication", "GpuXidUnclassified")
+    rules = alerts(rule_objects(xidTiers={"critical": [48, code]}))
+    matched = {
+        name: [
+            operator == ("=~" if re.fullmatch(codes, str(code)) else "!~")
+            for operator, codes in re.findall(r'xid(=~|!~)"([0-9|]+)"', rules[name]["expr"])
+        ]
+        for name in names
+    }
+    assert [True, False, False, False] == [all(matched[name]) for name in names]
+
+
 def test_prometheus_takes_the_rules_with_all_values_changed(tmp_path: Path) -> None:
-    settings = {"idle-ratio": 0.05, "node-gpus": 4, "exempt-namespaces": "gpu-operator|infra"}
+    settings = {"idle-ratio": 0.05, "node-gpus": 4, "exempt-namespaces": r"gpu-operator|infra\.\"x"}
     objects = rule_objects(settings=settings, xidTiers={"warning": [94]}, disabled=["GpuXidCritical"])
     files = []
     for name, each in objects.items():
