@@ -1,10 +1,14 @@
 """What pods hold, wait for or look at by device claims."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from audit.clusterdump import GPU, Object, cluster_report, pod_of, report_lines
+from audit.command import gpuledger_audit
+from gpuledger.core.resources import CLASS_PREFIX
 
 
 def _claim(results: list[Object] | None = None, mode: str = "ExactCount", count: int = 2) -> Object:
@@ -140,6 +144,40 @@ def test_a_class_of_the_clusters_own_means_what_it_selects(
     lines = report_lines(cluster_report(pod_of("a", **CLAIMING), _claim_of_class(claimed), definition), "ml/a")
     assert [expected] == [words for words in [expected] if words in "".join(lines)]
     assert bool(expected) == bool(lines)
+
+
+def _asking(resource: str) -> Object:
+    pod = pod_of("a")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {resource: "2", "memory": "1Gi"}}
+    return pod
+
+
+@pytest.mark.parametrize("class_first", [True, False], ids=["after the class", "before the class"])
+@pytest.mark.parametrize(
+    ("resource", "definition", "expected"),
+    [
+        pytest.param("example.com/h100", NVIDIAS, "2 GPU", id="a name of its own"),
+        pytest.param(f"{CLASS_PREFIX}own", NVIDIAS, "2 GPU", id="its implicit name"),
+        pytest.param("example.com/h100", f"{NVIDIAS} && {MIG}", "0 GPU (2 example.com/h100)", id="MIG"),
+        pytest.param("example.com/h100", "device.driver == 'dra.net'", "", id="no GPU"),
+        pytest.param("example.com/other", NVIDIAS, "", id="another resource"),
+    ],
+)
+def test_who_asks_for_what_a_class_of_gpus_stands_in_for_is_a_gpu_pod(
+    resource: str,
+    definition: str,
+    expected: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    class_first: bool,
+) -> None:
+    objects = [_class("own", definition, resource="example.com/h100"), _asking(resource)]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"items": objects if class_first else objects[::-1]}))
+    assert gpuledger_audit(str(path)) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ml/a ")]
+    assert [line.removeprefix("ml/a").lstrip() for line in lines] == ([expected] if expected else [])
 
 
 def test_a_quota_on_a_class_of_the_clusters_own_is_one_on_gpus() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from gpuledger.core.resources import gpu_device_class_kind, gpu_resource_kind
+from gpuledger.core.resources import CLASS_PREFIX, ResourceKind, gpu_device_class_kind, gpu_resource_kind
 from gpuledger.parse.claimspec import ClassSpec
 from gpuledger.parse.devicecel import parse_selected
 from gpuledger.parse.manifests import DeviceClass
@@ -26,10 +26,16 @@ class DeviceClasses:
 
     also: re.Pattern[str] | None = None
     _selected: dict[str, str] = field(default_factory=dict)
+    _standing_in: dict[str, str] = field(default_factory=dict)
+    """The class for each extended resource that one stands in for, its implicit name among them (KEP-5004)."""
 
     def add(self, item: DeviceClass) -> None:
         """Take note of what a class selects."""
-        self._selected[item.metadata.name] = self._devices_of(item.spec)
+        name = item.metadata.name
+        self._selected[name] = self._devices_of(item.spec)
+        self._standing_in[CLASS_PREFIX + name] = name
+        if item.spec.extended_resource_name:
+            self._standing_in[item.spec.extended_resource_name] = name
 
     def devices(self, name: str, driver: str = "") -> str | None:
         """The name by which the registry knows devices of a class, or their driver; None where nothing tells.
@@ -46,6 +52,21 @@ class DeviceClasses:
         """Whether devices of a class are GPUs; None where nothing tells. `driver` is as in `devices`."""
         devices = self.devices(name, driver)
         return None if devices is None else gpu_device_class_kind(devices, self.also) is not None
+
+    def resource_kind(self, resource: str) -> ResourceKind | None:
+        """What a unit of an extended resource is, by its name or the class that stands in for it."""
+        kind = gpu_resource_kind(resource, self.also)
+        if kind is None and resource in self._standing_in:
+            devices = self.devices(self._standing_in[resource])
+            kind = gpu_device_class_kind(devices, self.also) if devices else None
+        return kind
+
+    def gpu_resources(self) -> re.Pattern[str] | None:
+        """`also`, with the extended resources that classes of GPUs stand in for."""
+        names = [name.removeprefix(CLASS_PREFIX) for name in self._standing_in if self.resource_kind(name)]
+        patterns = [self.also.pattern] if self.also else []
+        patterns += map(re.escape, names)
+        return re.compile("|".join(f"(?:{each})" for each in patterns)) if patterns else None
 
     def _devices_of(self, spec: ClassSpec) -> str:
         """Empty where the class does not say; what is given for an extended resource is one (KEP-5004)."""

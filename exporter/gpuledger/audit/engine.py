@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,12 +20,13 @@ from gpuledger.audit.subject import (
     AuditContext,
     Part,
     PodSubject,
+    extended_resources,
     fractions_of,
-    names_gpu,
     subject_of,
     waiting_for,
 )
 from gpuledger.core.model import NOTHING
+from gpuledger.core.resources import gpu_resource_kind
 from gpuledger.parse.manifests import (
     KubeObject,
     PodManifest,
@@ -53,6 +55,8 @@ class Audit:
     annotations: bool = True
     reach: bool = True
     facts: ClusterFacts = field(default_factory=ClusterFacts)
+    undecided: list[PodManifest] | None = None
+    """Takes the pods that ask for devices of which a DeviceClass may yet tell that they are GPUs."""
     _seen: set[int] = field(default_factory=set)
 
     def take(self, item: KubeObject) -> AuditedPod | None:
@@ -65,8 +69,17 @@ class Audit:
             return self._claim(item)
         return None
 
+    def decide(self) -> None:
+        """All DeviceClasses are known: from now on a pod is a GPU pod or none."""
+        self.undecided = None
+        self.context = replace(self.context, also=self.facts.classes.gpu_resources())
+
     def _pod(self, manifest: PodManifest) -> AuditedPod | None:
-        asks = names_gpu(manifest, self.context.also)
+        extended = extended_resources(manifest)
+        asks = _has_gpu(extended, self.context.also) or bool(fractions_of(manifest))
+        if self.undecided is not None and extended and not asks:
+            self.undecided.append(manifest)
+            return None
         reach = ways_to_gpu(manifest) if self.reach else ()
         claims = has_claims(manifest)
         stack = _is_gpu_stack(manifest)
@@ -222,6 +235,10 @@ def _element(path: str) -> str:
     """The first list element of a field path: the container that a place belongs to, if it does to one."""
     head, bracket, _ = path.partition("]")
     return head + bracket
+
+
+def _has_gpu(resources: Iterable[str], also: re.Pattern[str] | None) -> bool:
+    return any(gpu_resource_kind(name, also) for name in resources)
 
 
 def _is_gpu_stack(manifest: PodManifest) -> bool:

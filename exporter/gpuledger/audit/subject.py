@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -174,6 +174,7 @@ _NO_CONTEXT = SecurityContext()
 _NO_HOOKS = Lifecycle()
 
 
+_NO_RESOURCES = Resources()
 _PLAIN = frozenset(("cpu", "memory", "ephemeral-storage"))
 """What nearly every container asks for."""
 
@@ -185,25 +186,31 @@ def asks_for_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
 
 def names_gpu(manifest: PodManifest, also: re.Pattern[str] | None) -> bool:
     """Whether a pod asks for a GPU by a resource, of a container or (wrongly) of its own, or by annotation."""
+    return any(gpu_resource_kind(name, also) for name in extended_resources(manifest)) or bool(
+        fractions_of(manifest)
+    )
+
+
+def extended_resources(manifest: PodManifest) -> list[str]:
+    """The extended resources, of any devices, that a pod asks for in a container or (wrongly) as a whole."""
     spec = manifest.spec
+    names: list[str] = []
     for containers in (spec.containers, spec.init_containers):
         for container in containers:
-            if _ask_for_gpu(container.resources, also):
-                return True
-    return _ask_for_gpu(spec.resources, also) or bool(fractions_of(manifest))
+            resources = container.resources
+            # all pods of a dump come by here, and few go on
+            if not (_PLAIN.issuperset(resources.limits) and _PLAIN.issuperset(resources.requests)):
+                names += _extended(resources)
+    return names + _extended(spec.resources) if spec.resources != _NO_RESOURCES else names
 
 
-def _ask_for_gpu(resources: Resources, also: re.Pattern[str] | None) -> bool:
-    limits, requests = resources.limits, resources.requests
-    if _PLAIN.issuperset(limits) and _PLAIN.issuperset(requests):
-        return False  # all pods of a dump come by here, and few go on
-    return bool(_gpus_of(limits, also) or _gpus_of(requests, also))
-
-
-def _gpus_of(amounts: Mapping[str, Number], also: re.Pattern[str] | None) -> list[str]:
-    """The GPU resources that are asked for; every extended resource has a domain."""
+def _extended(resources: Resources) -> list[str]:
+    """Every extended resource has a domain."""
     return [
-        name for name in amounts if "/" in name and gpu_resource_kind(name, also) and is_asked(amounts[name])
+        name
+        for amounts in (resources.limits, resources.requests)
+        for name in amounts
+        if "/" in name and is_asked(amounts[name])
     ]
 
 
@@ -214,6 +221,10 @@ def fractions_of(manifest: PodManifest) -> dict[str, str]:
         return {}
     asked = {name: annotations[name] for name in FRACTION_ANNOTATIONS if name in annotations}
     return {name: amount for name, amount in asked.items() if is_asked(amount)}
+
+
+def _gpus_of(resources: Resources, also: re.Pattern[str] | None) -> list[str]:
+    return [name for name in _extended(resources) if gpu_resource_kind(name, also)]
 
 
 _OTHER_VENDORS = re.compile(
@@ -244,8 +255,7 @@ def _subjects(manifest: PodManifest, context: AuditContext) -> Iterator[Containe
     )
     for field, kind, specs in kinds:
         for index, spec in enumerate(specs):
-            limits, requests = spec.resources.limits, spec.resources.requests
-            gpus = tuple(dict.fromkeys(_gpus_of(limits, context.also) + _gpus_of(requests, context.also)))
+            gpus = tuple(dict.fromkeys(_gpus_of(spec.resources, context.also)))
             used = tuple(claims[each.name] for each in spec.resources.claims if each.name in claims)
             sidecar = kind == "init" and spec.restart_policy == "Always"
             path = f"{manifest.path}.{field}[{index}]"

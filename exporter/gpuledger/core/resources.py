@@ -47,7 +47,8 @@ _DEVICE_CLASSES: tuple[tuple[ResourceKind, str], ...] = (
     ("passthrough", r"vfio\.gpu\.nvidia\.com"),
 )
 
-_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""Before the name of a device class in the implicit extended resource for it (KEP-5004)."""
 
 
 @lru_cache(maxsize=4096)
@@ -57,8 +58,8 @@ def gpu_resource_kind(name: str, also: re.Pattern[str] | None = None) -> Resourc
     Names that `also` matches entirely count as whole devices; the registry goes first. Kubernetes' implicit
     name for a device class (KEP-5004) means what the class means.
     """
-    if name.startswith(_CLASS_PREFIX):
-        return gpu_device_class_kind(name.removeprefix(_CLASS_PREFIX), also)
+    if name.startswith(CLASS_PREFIX):
+        return gpu_device_class_kind(name.removeprefix(CLASS_PREFIX), also)
     for kind, pattern in _PATTERNS:
         if re.fullmatch(pattern, name):
             return kind

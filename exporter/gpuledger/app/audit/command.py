@@ -124,6 +124,7 @@ def _audit(args: argparse.Namespace) -> int:
         reach=not args.classic,
         annotations=not args.ignore_annotations,
         facts=judge.facts,
+        undecided=[],
     )
     with Spool(AuditedPod) as audited:
         intake = Intake(audit, audited)

@@ -14,7 +14,7 @@ from gpuledger.audit.engine import Audit
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.core.errors import SourceError
 from gpuledger.core.text import printable
-from gpuledger.parse.dump import Unreadable, parse_dump
+from gpuledger.parse.dump import Located, Unreadable, parse_dump
 from gpuledger.sources.dumps import STDIN, read_dump
 from gpuledger.sources.spool import Spool
 
@@ -37,6 +37,7 @@ class Intake:
     audit: Audit
     audited: Spool[AuditedPod]
     problems: list[str] = field(default_factory=list)
+    _undecided: list[tuple[Located, str]] = field(default_factory=list)
     _objects: int = 0
     _told_at: float = field(default_factory=time.monotonic)
     _line_shown: bool = False
@@ -70,7 +71,13 @@ class Intake:
                     self._problem(str(error))
 
     def finish(self) -> None:
-        """Clear the line that showed progress."""
+        """Audit the pods that waited for DeviceClasses, and clear the line that showed progress."""
+        self.audit.decide()
+        for found, label in self._undecided:
+            self._take(found, label)
+        self._clear_progress()
+
+    def _clear_progress(self) -> None:
         if self._line_shown:
             sys.stderr.write("\r\x1b[K")
 
@@ -79,12 +86,18 @@ class Intake:
             if isinstance(found, Unreadable):
                 self._problem(f"{label}: {found.message}")
                 continue
-            pod = self.audit.take(found.item)
-            if pod is not None:
-                self.audited.append(msgspec.structs.replace(pod, file=label, line=found.line))
+            self._take(found, label)
             self._objects += 1
             if self._objects % _PROGRESS_EVERY == 0:
                 self._show_progress()
+
+    def _take(self, found: Located, label: str) -> None:
+        pod = self.audit.take(found.item)
+        if pod is not None:
+            self.audited.append(msgspec.structs.replace(pod, file=label, line=found.line))
+        elif self.audit.undecided:
+            self.audit.undecided.clear()
+            self._undecided.append((found, label))
 
     def _show_progress(self) -> None:
         if time.monotonic() - self._told_at > _PROGRESS_SECONDS:
@@ -95,7 +108,7 @@ class Intake:
                 sys.stderr.flush()
 
     def _problem(self, message: str) -> None:
-        self.finish()
+        self._clear_progress()
         sys.stderr.write(f"error: {printable(message)}\n".encode(errors="backslashreplace").decode())
         if len(self.problems) < _PROBLEMS_KEPT:
             self.problems.append(message)

@@ -15,7 +15,7 @@ from gpuledger.audit.claims import TEMPLATE
 from gpuledger.audit.facts import ClusterFacts
 from gpuledger.audit.finding import AuditedPod, Finding
 from gpuledger.audit.verdict import Judge, JudgedPod
-from gpuledger.core.resources import gpu_device_class_kind, gpu_resource_kind
+from gpuledger.core.resources import gpu_device_class_kind
 
 CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate")
 
@@ -153,7 +153,7 @@ class Report:
     def _held(self, pod: AuditedPod, claims: Iterable[str]) -> Held:
         gpus, cards, unresolved = dict(pod.gpus), _ZERO, 0
         for name, amount in gpus.items():
-            if gpu_resource_kind(name, self.also) in _CARDS:
+            if self.facts.classes.resource_kind(name) in _CARDS:
                 cards += amount
         for claim in claims:
             devices = self.facts.claims.devices(pod.namespace, claim)
