@@ -106,13 +106,14 @@ SOURCE = row(
         width=8,
     ),
     graph(
-        "Objects not read",
-        "Objects of the API that are left out, because they don't have the shape of their kind. The "
-        "log names them. GpuAuditErrors fires after half an hour.",
+        "Objects left out",
+        "Objects of the API that are left out, because they don't have the shape of their kind, and those on "
+        "which a check of the audit failed. The log names them. GpuAuditErrors fires after half an hour.",
         Line(
             "sum by (source) (max by (cluster, node, source) (gpuledger_source_unreadable_objects{NODE}))",
             "{{source}}",
         ),
+        Line("sum(gpuledger_audit_failed_objects{CLUSTER})", "audit"),
         stack=True,
         width=8,
     ),

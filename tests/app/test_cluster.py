@@ -25,11 +25,15 @@ from fakes.clusterview import (
     warning,
 )
 from fakes.podwatch import BRISK, eventually
+from gpuledger.app.cluster.auditbook import AuditBook
 from gpuledger.app.cluster.command import chosen_checks
-from gpuledger.app.cluster.podintake import PodIntake
+from gpuledger.app.cluster.podintake import AuditFailure, PodIntake
 from gpuledger.audit.check import Severity
 from gpuledger.audit.checks import CHECKS
+from gpuledger.audit.facts import ClusterFacts
+from gpuledger.audit.finding import AuditedPod
 from gpuledger.audit.policy import Policy, parse_policy
+from gpuledger.audit.verdict import Judge
 from gpuledger.core.sharding import Shard
 from tools.exposition import Exposition
 
@@ -351,8 +355,24 @@ def test_a_check_that_fails_is_counted_and_costs_only_that_pod() -> None:
     broken = [type(check)(**{**_fields(check), "pod_rule": explode, "of": ()}) for check in intake.checks[:1]]
     intake.checks = broken
     (record,) = intake.parser().parse_list(_listed(pod("p", 1, "node1"))).items
-    assert (None, {"ZeroDivisionError": 1}) == (record.audited, dict(intake.failures))
+    assert {"ZeroDivisionError": 1} == dict(intake.failures)
+    assert AuditFailure("Pod ml/p", "ZeroDivisionError: ") == record.audited
     assert record.lines is not None
+
+
+def test_pods_of_which_the_audit_failed_count_until_it_succeeds_or_they_go(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    book = AuditBook(Judge(CHECKS, ClusterFacts(), NOW, Severity.INFO))
+    failure = AuditFailure("Pod ml/\x1b[2J", "KeyError: 'x'")
+    for uid in ("a", "b", "a"):
+        book.put(uid, failure)
+    assert 2 == book.failed
+    book.put("a", AuditedPod("ml", "a", "Pod", "Pod", "a"))
+    assert 1 == book.failed
+    book.put("b", None)
+    assert 0 == book.failed
+    assert [r"Pod ml/\x1b[2J can't be audited: KeyError: 'x'"] * 2 == caplog.messages
 
 
 def _fields(check: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ UNITLESS_GAUGES = re.compile(
     r"(_info|_up|_enabled|_pending|_failed|_successful|_unresolved|_throttled|_unsupported|_ready|_allocated"
     r"|_processes|_rows|_pages|_action|_state|_phase|_allocations|_link_(generation|width)(_max)?"
     r"|_condition|_requested|_cards|_devices|_(capacity|allocatable|free|placeable)|quota_(hard|used)"
-    r"|_warning_events|audit_(finding|workload_pods_affected|exempted|pods_scanned))$"
+    r"|_warning_events|_objects|audit_(finding|workload_pods_affected|exempted|pods_scanned))$"
 )
 VOCABULARY = {
     *("node", "gpu", "gpu_uuid", "mig_uuid", "namespace", "pod", "container", "workload_kind", "workload"),

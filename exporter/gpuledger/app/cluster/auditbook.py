@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from gpuledger.app.cluster.podintake import AuditFailure
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.audit.verdict import Judge, JudgedPod
 from gpuledger.core.model import Workload
 from gpuledger.core.spec import MetricSpec
+from gpuledger.core.text import printable
 from gpuledger.metrics import catalog
 from gpuledger.metrics.exposition import Row
 from gpuledger.metrics.objectcache import Column, ObjectCache
 from gpuledger.metrics.render_cluster import finding_row, render_column
+
+log = logging.getLogger(__name__)
+
+_NAMED = 20
+"""Of the objects that fail at a time; a bug may make it all of them."""
 
 Key = tuple[str, str, str, str, str]
 """Namespace, workload kind, workload, check and severity."""
@@ -24,13 +32,23 @@ class AuditBook:
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
         self._audited: dict[str, AuditedPod] = {}
+        self._failed: set[str] = set()
         self._findings = ObjectCache((catalog.BY_NAME["audit_finding"],))
         self._affected = _Tally(catalog.BY_NAME["audit_workload_pods_affected"])
         self._exempted = _Tally(catalog.BY_NAME["audit_exempted"])
 
-    def put(self, uid: str, audited: AuditedPod | None) -> None:
+    @property
+    def failed(self) -> int:
+        """Objects of which the last audit failed."""
+        return len(self._failed)
+
+    def put(self, uid: str, audited: AuditedPod | AuditFailure | None) -> None:
         """Take what the audit said of an object for what it said before; None for one that is gone."""
-        if audited is not None and audited.findings:
+        if isinstance(audited, AuditFailure):
+            self._fail(uid, audited)
+        else:
+            self._failed.discard(uid)
+        if isinstance(audited, AuditedPod) and audited.findings:
             self._audited[uid] = audited
             self._judge(uid, audited)
         elif self._audited.pop(uid, None) is not None:
@@ -53,6 +71,11 @@ class AuditBook:
         yield from self._findings.columns()
         yield self._affected.column()
         yield self._exempted.column()
+
+    def _fail(self, uid: str, failure: AuditFailure) -> None:
+        if uid not in self._failed and len(self._failed) < _NAMED:
+            log.warning("%s", printable(f"{failure.object} can't be audited: {failure.error}"))
+        self._failed.add(uid)
 
     def _judge(self, uid: str, audited: AuditedPod) -> None:
         judged = self.judge.pod(audited)

@@ -111,6 +111,11 @@ class ClusterBooks:
                 *self._audit.columns(),
             ]
 
+    @property
+    def audits_failed(self) -> int:
+        """Pods and claims of which the last audit failed."""
+        return self._audit.failed
+
     def overview(self) -> Overview:
         """What people want to see first."""
         with self._lock:

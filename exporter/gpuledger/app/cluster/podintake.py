@@ -44,6 +44,14 @@ class Queued:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditFailure:
+    """A check failed on `object` (its kind and name): nothing is known of what it may break."""
+
+    object: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class PodRecord:
     """What is kept of a pod.
 
@@ -56,7 +64,7 @@ class PodRecord:
     uid: str
     booking: Booking | None
     lines: Lines | None = None
-    audited: AuditedPod | None = None
+    audited: AuditedPod | AuditFailure | None = None
     scanned: bool = False
     posture: Posture | None = None
     waiting: PodManifest | None = None
@@ -79,8 +87,8 @@ class PodIntake:
         """Reads pods into records."""
         return ObjectParser(msgspec.Raw, self._record)
 
-    def audit(self, item: PodManifest | ResourceClaim) -> AuditedPod | None:
-        """What the audit says of a pod or claim now; None where that is nothing, or the audit failed."""
+    def audit(self, item: PodManifest | ResourceClaim) -> AuditedPod | AuditFailure | None:
+        """What the audit says of a pod or claim now; None where that is nothing."""
         audit = Audit(self.checks, AuditContext(self.now(), self.also, self.advisories))
         try:
             return audit.take(item)
@@ -89,7 +97,8 @@ class PodIntake:
             if not self.failures[kind]:
                 log.exception("an audit failed")
             self.failures[kind] += 1
-            return None
+            meta = item.meta if isinstance(item, PodManifest) else item.metadata
+            return AuditFailure(f"{item.kind} {meta.namespace}/{meta.name}", f"{kind}: {error}")
 
     def _record(self, raw: msgspec.Raw) -> PodRecord:
         (manifest,) = parse_objects(b"[%b]" % bytes(raw), "PodList")
@@ -112,8 +121,12 @@ class PodIntake:
             audited=audited,
             scanned=True,
             posture=posture,
-            waiting=manifest if audited and audited.pending and gpu_pending in self.checks else None,
+            waiting=manifest if _waits(audited) and gpu_pending in self.checks else None,
         )
+
+
+def _waits(audited: AuditedPod | AuditFailure | None) -> bool:
+    return isinstance(audited, AuditedPod) and bool(audited.pending)
 
 
 def _posture(manifest: PodManifest) -> Posture | None:

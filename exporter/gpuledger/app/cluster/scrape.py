@@ -81,6 +81,8 @@ class ClusterPage:
         if audited_at is not None:
             scanned = float(self._loop.books.pods_scanned)
             yield Family(catalog.BY_NAME["audit_pods_scanned"], [((), scanned)])
+            failed_now = float(self._loop.books.audits_failed)
+            yield Family(catalog.BY_NAME["audit_failed_objects"], [((), failed_now)])
             yield Family(catalog.BY_NAME["audit_last_success_timestamp_seconds"], [((), audited_at)])
         failed = chain({"malformed": self._loop.malformed()}.items(), self._intake.failures.items())
         rows = [((reason,), float(count)) for reason, count in failed]

@@ -29,6 +29,7 @@ AUDIT = (
 
 AUDIT_SELF = (
     gauge("audit_pods_scanned", (), "Pods that were looked at, whether or not they can reach a GPU."),
+    gauge("audit_failed_objects", (), "Pods and claims on which a check failed when they were last audited."),
     gauge(
         "audit_last_success_timestamp_seconds",
         (),
