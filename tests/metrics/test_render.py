@@ -150,7 +150,12 @@ def page() -> str:
         SourceHealth("nvml", up=True, last_success=1_700_000_000.0, duration_seconds=0.004, failures=1),
         SourceHealth("podresources", up=False, failures=7, error="no such file"),
     ]
-    web = WebHealth({"credentials": 2, "handshake": 0}, config_healthy=True, config_loaded_at=1_700_000_000.0)
+    web = WebHealth(
+        {"credentials": 2, "handshake": 0},
+        config_healthy=True,
+        config_loaded_at=1_700_000_000.0,
+        certificate_not_after=1_707_776_000.0,
+    )
     dropped = Family(catalog.BY_NAME["series_dropped_total"], [(("gpu-1", "process_memory_used_bytes"), 5.0)])
     return render_text(
         [

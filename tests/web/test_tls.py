@@ -7,6 +7,7 @@ import ssl
 from typing import TYPE_CHECKING
 
 import pytest
+from cryptography.x509 import load_pem_x509_certificate
 
 from fakes.authority import Authority
 from web.site import PAGE, client_tls, get, serving
@@ -187,3 +188,53 @@ def test_a_certificate_has_to_name_somebody_who_is_allowed(
         with pytest.raises(OSError):
             get(site, tls=client_tls(ours.certificate, *wrong))
         assert 1 == site.refused("handshake")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "min_version: TLS13",
+        "max_version: TLS12",
+        "curve_preferences: [CurveP521]",
+        "max_version: TLS12, cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA]",
+        MTLS,
+    ],
+    ids=["1.3", "1.2", "another-curve", "another-suite", "mtls"],
+)
+@pytest.mark.parametrize("expired", [False, True], ids=["good", "expired"])
+def test_when_our_certificate_expires_is_known(
+    config: Path, ours: Authority, tmp_path: Path, settings: str, *, expired: bool
+) -> None:
+    pair = ours.issue("127.0.0.1", expired=expired)
+    pair.write(tmp_path, "tls")
+    with serving(configure(config, settings)) as site:
+        health = site.guard.health()
+
+    assert health is not None
+    assert (
+        load_pem_x509_certificate(pair.certificate).not_valid_after_utc.timestamp()
+        == health.certificate_not_after
+    )
+
+
+@pytest.mark.parametrize("expired", [False, True], ids=["good", "expired"])
+def test_an_expired_certificate_of_ours_is_taken_and_told(
+    config: Path, ours: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture, *, expired: bool
+) -> None:
+    with serving(config) as site:
+        ours.issue("127.0.0.1", expired=expired).write(tmp_path, "tls")
+        client = client_tls(ours.certificate)
+        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+        assert 200 == get(site, tls=client).status
+
+    told = [f"--web.config.file {config}: the certificate has expired; clients refuse it"] if expired else []
+    assert told == [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_without_a_certificate_there_is_none_that_expires(tmp_path: Path) -> None:
+    (tmp_path / "web.yml").write_text("{}")
+    with serving(tmp_path / "web.yml") as site:
+        health = site.guard.health()
+
+    assert health is not None
+    assert health.certificate_not_after is None

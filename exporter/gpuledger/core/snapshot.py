@@ -147,9 +147,10 @@ class WebHealth:
     """Whom the web server has turned away since the start, by reason, and whether its file is in force.
 
     `config_healthy` is False while an older one is in force than the file holds, None where there is no file;
-    `config_loaded_at` is the Unix time of the last change.
+    `config_loaded_at` is the Unix time of the last change, `certificate_not_after` when its certificate ends.
     """
 
     refused: Mapping[str, int]
     config_healthy: bool | None = None
     config_loaded_at: float | None = None
+    certificate_not_after: float | None = None

@@ -69,6 +69,7 @@ def render_web(node: str, health: WebHealth | None) -> Iterator[Family]:
     if health is not None:
         add(rows, "web_config_last_reload_successful", (node,), health.config_healthy)
         add(rows, "web_config_last_reload_success_timestamp_seconds", (node,), health.config_loaded_at)
+        add(rows, "web_certificate_not_after_timestamp_seconds", (node,), health.certificate_not_after)
         for reason, count in health.refused.items():
             add(rows, "web_refused_total", (node, reason), count)
     return _families(rows)

@@ -37,15 +37,19 @@ class WebConfigFile:
         self._path = path
         self._problem = ""
         try:
-            self.loaded = self._read(None)
+            self._adopt(self._read(None))
         except ConfigError as error:
             raise ConfigError(f"--web.config.file {path}: {error}") from error
-        self.loaded_at = time.time()
 
     @property
     def healthy(self) -> bool:
         """Whether what the files say now is what is in force."""
         return not self._problem
+
+    @property
+    def not_after(self) -> float | None:
+        """Unix time at which the certificate in force expires; None without one."""
+        return self.loaded.tls.not_after if self.loaded.tls is not None else None
 
     def refresh(self) -> Loaded:
         """What is in force, after a look at the files; `loaded` is the same without it."""
@@ -59,9 +63,15 @@ class WebConfigFile:
         if fresh is not self.loaded or self._problem:
             log.info("--web.config.file %s: in force as it is now", self._path)
         if fresh is not self.loaded:
-            self.loaded, self.loaded_at = fresh, time.time()
+            self._adopt(fresh)
         self._problem = ""
         return fresh
+
+    def _adopt(self, fresh: Loaded) -> None:
+        """Put it in force, with a certificate that has expired too: it may be all that there is."""
+        self.loaded, self.loaded_at = fresh, time.time()
+        if self.not_after is not None and self.not_after < self.loaded_at:
+            log.warning("--web.config.file %s: the certificate has expired; clients refuse it", self._path)
 
     def _read(self, old: Loaded | None) -> Loaded:
         """What the files say: `old` itself where that is the same."""

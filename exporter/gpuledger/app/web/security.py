@@ -56,7 +56,7 @@ class WebSecurity(Guard):
         """How it is doing; None where nothing is guarded."""
         if self._file is None:
             return WebHealth(self._refusals.counts) if self._tokens is not None else None
-        return WebHealth(self._refusals.counts, self._file.healthy, self._file.loaded_at)
+        return WebHealth(self._refusals.counts, self._file.healthy, self._file.loaded_at, self._file.not_after)
 
     def close(self) -> None:
         """Check nothing more."""

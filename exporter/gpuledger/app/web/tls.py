@@ -6,7 +6,7 @@ import ipaddress
 import os
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,10 @@ _VERIFY = {
 }
 MAX_NAMES_SHOWN = 200
 """Characters of a certificate's names in a message; it may have thousands."""
+_NO_CHECK_TIME = 0x200000
+"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL's x509_vfy.h, which Python doesn't name: let an expired one pass."""
+_FLIGHTS = 3
+"""How often each side has its turn in a handshake; that of TLS 1.2 is the longer."""
 _CRL = b"-----BEGIN X509 CRL-----"
 
 
@@ -47,6 +51,8 @@ class Tls:
 
     context: ssl.SSLContext
     trust: Trust
+    not_after: float | None
+    """Unix time at which our certificate expires; None where that can't be found out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +100,12 @@ def make_tls(tls: TlsServer, pem: Pem) -> Tls:
         raise ConfigError(f"cipher_suites and curve_preferences: this OpenSSL refuses them: {error}") from error
     context.set_alpn_protocols(["http/1.1"])
     _load(context, pem)
+    not_after = _not_after(context, pem.certificate)
     if tls.verifies:
         _load_authorities(context, pem.authorities)
         context.verify_mode = _VERIFY[tls.client_auth_type]
-    return Tls(context, Trust(tls.client_auth_type, pem.authorities, frozenset(tls.client_allowed_sans)))
+    trust = Trust(tls.client_auth_type, pem.authorities, frozenset(tls.client_allowed_sans))
+    return Tls(context, trust, not_after)
 
 
 def _load(context: ssl.SSLContext, pem: Pem) -> None:
@@ -107,6 +115,28 @@ def _load(context: ssl.SSLContext, pem: Pem) -> None:
             context.load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(f"cert_file and key_file: {_reason(error)}; are they PEM, and a pair?") from error
+
+
+def _not_after(server: ssl.SSLContext, certificate: bytes) -> float | None:
+    """When the certificate expires, as a client in memory is told: ssl shows no certificate but a peer's."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.set_ciphers("ALL")
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        client.load_verify_locations(cadata=certificate.decode("ascii", "replace"))
+        sides = (
+            client.wrap_bio(to_client, to_server),
+            server.wrap_bio(to_server, to_client, server_side=True),
+        )
+        for side in sides * _FLIGHTS:
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+        shown = sides[0].getpeercert()
+    except (ssl.SSLError, ValueError):
+        return None
+    return ssl.cert_time_to_seconds(str(shown["notAfter"])) if shown else None
 
 
 def _load_authorities(context: ssl.SSLContext, authorities: bytes) -> None:

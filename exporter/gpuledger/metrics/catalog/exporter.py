@@ -58,6 +58,11 @@ SELF = (
         ("node",),
         "Unix time of the last change to --web.config.file or its certificates that is in force.",
     ),
+    gauge(
+        "web_certificate_not_after_timestamp_seconds",
+        ("node",),
+        "Unix time at which the server's certificate, of --web.config.file, expires.",
+    ),
     counter(
         "web_refused_total",
         ("node", "reason"),
