@@ -106,6 +106,25 @@ def test_a_quota_that_the_cluster_has_not_counted_yet() -> None:
 # ---- amounts ----
 
 
+@pytest.mark.parametrize(
+    ("uid", "expected", "cards"),
+    [
+        pytest.param("u", "0 GPU (template of 2 nvidia.com/gpu, counted by its pods)", 0, id="in a cluster"),
+        pytest.param("", "2 GPU", 2, id="in a manifest"),
+    ],
+)
+def test_a_controller_in_a_cluster_holds_nothing_itself(uid: str, expected: str, cards: int) -> None:
+    job = {
+        "kind": "Job",
+        "metadata": {"name": "finetune", "namespace": "ml", "uid": uid},
+        "spec": {"template": {"spec": pod_of("a", 2)["spec"]}},
+    }
+    report = cluster_report(job)
+    (line,) = report_lines(report, "ml/finetune")
+    assert line.removeprefix("ml/finetune").lstrip() == expected
+    assert report.totals().cards == cards
+
+
 def test_an_amount_that_can_not_be_read_is_unknown() -> None:
     pod = pod_of("a")
     pod["spec"]["containers"][0]["resources"] = {"limits": {GPU: "two"}}

@@ -92,8 +92,9 @@ class Audit:
         maybe = not surely and TENTATIVE_WAYS.issuperset(reach)
         pod = subject_of(manifest, self.context)
         # A controller that a cluster runs holds nothing itself: its pods do.
-        holds = asks and (manifest.kind == "Pod" or not manifest.meta.uid)
-        gpus = pod.gpu_requests if holds else NOTHING
+        holds = manifest.kind == "Pod" or not manifest.meta.uid
+        asked = pod.gpu_requests if asks else NOTHING
+        gpus = asked if holds else NOTHING
         if manifest.spec.node_name:
             self.facts.inventory.add_requests(manifest.spec.node_name, gpus)
         if self._is_elsewhere(manifest.namespace):
@@ -108,7 +109,8 @@ class Audit:
             reach,
             self._excuses(manifest),
             gpus=dict(gpus),
-            unknown_gpus=pod.unknown_gpus if holds else (),
+            unknown_gpus=pod.unknown_gpus if asks and holds else (),
+            template={} if holds else dict(asked),
             by_claims=maybe and claims,
             tentative=maybe and not claims,
         )

@@ -28,6 +28,7 @@ class AuditedPod(msgspec.Struct, frozen=True, gc=False):
     """A pod (or a template of pods, or a claim) that was audited, and what was found.
 
     `gpus` is its effective request per GPU resource, `unknown_gpus` those of which the amount can't be read,
+    `template` what each pod of a controller in a cluster asks for, which is counted by these pods,
     `fractions` KAI's annotations. `claims` names its device claims (which the cluster's claims resolve),
     `reach` its ways to a GPU that need no request. `by_claims` is set where nothing but its claims makes it a
     GPU pod, `tentative` where it is none unless something is found. `file` and `line` are where it stands.
@@ -43,6 +44,7 @@ class AuditedPod(msgspec.Struct, frozen=True, gc=False):
     pending: str = ""
     gpus: dict[str, Decimal] = {}
     unknown_gpus: tuple[str, ...] = ()
+    template: dict[str, Decimal] = {}
     fractions: dict[str, str] = {}
     claims: tuple[str, ...] = ()
     by_claims: bool = False

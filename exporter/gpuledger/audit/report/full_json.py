@@ -23,6 +23,7 @@ def render_full_json(report: Report) -> Iterator[str]:
             "cards": None if judged.pod.unknown_gpus else number(held.cards),
             "unknown": list(judged.pod.unknown_gpus),
             "fractions": judged.pod.fractions,
+            "template": {name: number(amount) for name, amount in sorted(judged.pod.template.items())},
             "requests": {name: number(amount) for name, amount in sorted(held.gpus.items())},
             "unresolvedClaims": held.unresolved_claims,
             "findings": [_finding(finding) for finding in judged.reported],

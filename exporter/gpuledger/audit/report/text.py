@@ -104,6 +104,10 @@ def _pod_line(pod: AuditedPod, held: Held) -> str:
     plain = held.cards == sum(held.gpus.values())
     notes = [] if plain else [f"{render_amount(amount)} {name}" for name, amount in sorted(held.gpus.items())]
     notes += [f"unknown amount of {name}" for name in pod.unknown_gpus]
+    notes += [
+        f"template of {render_amount(amount)} {name}, counted by its pods"
+        for name, amount in sorted(pod.template.items())
+    ]
     notes += [f"{name} {value}" for name, value in sorted(pod.fractions.items())]
     if held.unresolved_claims:
         notes.append(f"{held.unresolved_claims} unresolved claim(s)")
