@@ -311,6 +311,32 @@ def test_of_very_many_rows_the_page_shows_the_first_and_says_so() -> None:
     assert "Broken rules 1234 low; the first 200 of 1,234" in document.headings
 
 
+@pytest.mark.parametrize(
+    ("down", "doubtful"),
+    [
+        ("pods", {"Nodes", "Waiting for GPUs", "Broken rules"}),
+        ("resourcequotas", {"Quotas"}),
+        ("resourceclaims", {"Devices by claim", "Broken rules"}),
+        ("policy", {"Broken rules"}),
+        ("events", set()),
+    ],
+)
+def test_what_rests_on_a_source_that_is_down_says_how_old_it_is(down: str, doubtful: set[str]) -> None:
+    health = [SourceHealth(down, up=False, last_success=NOW - 600), SourceHealth("nodes", up=True)]
+    headings = Document(render_cluster_page(OVERVIEW, health, NOW)).headings
+    assert doubtful == {
+        each.partition(f" as of 10m ago: {down} down")[0] for each in headings if "as of" in each
+    }
+
+
+def test_nothing_is_no_good_news_from_a_source_that_never_answered() -> None:
+    health = [SourceHealth("resourcequotas", up=False)]
+    document = Document(render_cluster_page(replace(OVERVIEW, quotas=()), health, NOW))
+    assert "Quotas not complete: resourcequotas down" in document.headings
+    assert "None is known." in document.text
+    assert "There is no quota" not in document.text
+
+
 # ---- any page ----
 
 

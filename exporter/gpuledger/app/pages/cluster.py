@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from gpuledger.app.cluster.auditbook import Key
@@ -34,26 +34,43 @@ from gpuledger.parse.manifests import Node
 ROWS_SHOWN = 200
 """Of each table; the rest is for Prometheus."""
 
+_JUDGED_BY = ("pods", "nodes", "namespaces", "deviceclasses", "resourceclaims", "resourceslices", "policy")
+"""The sources on which findings rest."""
+
 _NOT_DEVICES = ("cpu", "memory", "pods")
 
 
 def render_cluster_page(overview: Overview | None, sources: Iterable[SourceHealth], now: float) -> Html:
     """The page; without an overview it shows how the sources are doing, and why."""
+    sources = tuple(sources)
     sections = [sources_section(sources)]
+
+    def doubt(names: Container[str]) -> str:
+        return _doubt([each for each in sources if each.name in names and not each.up], now)
+
     if overview is not None:
         sections = [
-            _nodes(overview.stocks),
-            _pools(overview.pools),
-            _queued(overview.queued, now),
-            _quotas(overview.quotas),
-            _findings(overview.affected),
+            _nodes(overview.stocks, doubt(("pods", "nodes"))),
+            _pools(overview.pools, doubt(("resourceslices", "resourceclaims"))),
+            _queued(overview.queued, now, doubt(("pods",))),
+            _quotas(overview.quotas, doubt(("resourcequotas", "deviceclasses"))),
+            _findings(overview.affected, doubt(_JUDGED_BY)),
             *sections,
         ]
     note = "what the API tells" if overview is not None else "not all pods and nodes are known yet"
     return document("cluster", "GPUs of the cluster", note, sections, ("metrics", "healthz", "readyz"))
 
 
-def _nodes(stocks: Iterable[tuple[Node, NodeStock]]) -> Html:
+def _doubt(down: Sequence[SourceHealth], now: float) -> str:
+    """Of when figures are that rest on sources that are down; empty where none is."""
+    names = ", ".join(each.name for each in down)
+    answered = [each.last_success for each in down if each.last_success is not None]
+    if len(answered) < len(down):
+        return f"not complete: {names} down"
+    return f"as of {age(now - min(answered))} ago: {names} down" if down else ""
+
+
+def _nodes(stocks: Iterable[tuple[Node, NodeStock]], doubt: str) -> Html:
     rows = [
         Row(
             [
@@ -85,10 +102,10 @@ def _nodes(stocks: Iterable[tuple[Node, NodeStock]]) -> Html:
         "#~Allocatable",
         "#~Capacity",
     )
-    return _bounded("Nodes", head, rows, "No node offers GPUs.")
+    return _bounded("Nodes", head, rows, "No node offers GPUs.", doubt)
 
 
-def _pools(pools: Iterable[PoolStock]) -> Html:
+def _pools(pools: Iterable[PoolStock], doubt: str) -> Html:
     rows = [
         Row(
             [
@@ -103,10 +120,10 @@ def _pools(pools: Iterable[PoolStock]) -> Html:
         for each in pools
     ]
     head = ("Node", "Driver", "~Pool", "#Claimed", "#Free", "#~Devices")
-    return _bounded("Devices by claim", head, rows, "No driver offers devices by claim.")
+    return _bounded("Devices by claim", head, rows, "No driver offers devices by claim.", doubt)
 
 
-def _queued(queued: Iterable[Queued], now: float) -> Html:
+def _queued(queued: Iterable[Queued], now: float, doubt: str) -> Html:
     rows = [
         Row(
             [
@@ -121,22 +138,20 @@ def _queued(queued: Iterable[Queued], now: float) -> Html:
         )
         for pod in sorted(queued, key=lambda pod: pod.since or now)
     ]
-    return _bounded(
-        "Waiting for GPUs", ("Namespace", "Pod", "Reason", "#Since"), rows, "No pod waits for a GPU."
-    )
+    head = ("Namespace", "Pod", "Reason", "#Since")
+    return _bounded("Waiting for GPUs", head, rows, "No pod waits for a GPU.", doubt)
 
 
-def _quotas(quotas: Iterable[QuotaInventory]) -> Html:
+def _quotas(quotas: Iterable[QuotaInventory], doubt: str) -> Html:
     rows = [
         Row([each.namespace, each.quota, each.resource, _share(each.used, each.hard), _amount(each.hard)])
         for each in quotas
     ]
-    return _bounded(
-        "Quotas", ("Namespace", "~Quota", "Resource", "#Used", "#Hard"), rows, "There is no quota on GPUs."
-    )
+    head = ("Namespace", "~Quota", "Resource", "#Used", "#Hard")
+    return _bounded("Quotas", head, rows, "There is no quota on GPUs.", doubt)
 
 
-def _findings(affected: Mapping[Key, int]) -> Html:
+def _findings(affected: Mapping[Key, int], doubt: str) -> Html:
     worst_first = sorted(affected.items(), key=lambda each: (-_rank(each[0][-1]), -each[1], each[0]))
     rows = [
         Row(
@@ -153,16 +168,25 @@ def _findings(affected: Mapping[Key, int]) -> Html:
     head = ("Severity", "Rule", "Namespace", "Workload", "#Pods")
     of = Counter(severity for *_, severity in affected)
     totals = ", ".join(f"{of[name]} {name}" for name in map(str, reversed(Severity)) if of[name])
-    return _bounded("Broken rules", head, rows, "No rule is broken.", totals)
+    return _bounded("Broken rules", head, rows, "No rule is broken.", doubt, totals)
 
 
 def _rank(severity: str) -> int:
     return Severity[severity.upper()]
 
 
-def _bounded(title: str, head: Sequence[str], rows: Sequence[Row], empty: str, note: str = "") -> Html:
+def _bounded(
+    title: str, head: Sequence[str], rows: Sequence[Row], empty: str, doubt: str, note: str = ""
+) -> Html:
+    """A section of not too many rows; in `doubt`, having none means nothing."""
     cut = f"the first {ROWS_SHOWN} of {len(rows):,}" if len(rows) > ROWS_SHOWN else ""
-    return section(title, head, rows[:ROWS_SHOWN], empty, "; ".join(filter(None, (note, cut))))
+    return section(
+        title,
+        head,
+        rows[:ROWS_SHOWN],
+        "None is known." if doubt else empty,
+        "; ".join(filter(None, (doubt, note, cut))),
+    )
 
 
 def _amount(amount: Decimal | None) -> Cell:
