@@ -1,10 +1,11 @@
+{{- /* At most 44 characters: a StatefulSet's name has 52, because its revisions' labels add 11 to it. */ -}}
 {{- define "gpuledger.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride }}
 {{- else if contains .Chart.Name .Release.Name -}}
-{{- .Release.Name | trunc 45 | trimSuffix "-" }}
+{{- .Release.Name | trunc 44 | trimSuffix "-" }}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 45 | trimSuffix "-" }}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 44 | trimSuffix "-" }}
 {{- end -}}
 {{- end -}}
 
