@@ -15,7 +15,7 @@ from audit.auditing import audited, findings
 from fakes.apiserver import ApiServer
 from gpuledger.audit.checks import CHECKS
 from gpuledger.audit.podsecurity import BASELINE, RESTRICTED
-from tools.chart import CHART, only, render
+from tools.chart import CHART, only, render, render_text
 from tools.chartstart import Host
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ WRONG = {
     "unknown key": ({"nodes": {}}, "additional properties 'nodes' not allowed"),
     "unknown key below": ({"node": {"resource": {}}}, "additional properties 'resource' not allowed"),
     "platform": ({"platform": "openstack"}, "value must be one of 'generic', 'gpu-operator'"),
+    "name": ({"fullnameOverride": "a" * 45}, "does not match pattern"),
     "flag": ({"node": {"extraArgs": ["interval=2s"]}}, "does not match pattern '^--[a-z]'"),
     "shards": ({"cluster": {"shards": 0}}, "minimum: got 0, want 1"),
     "shards as text": ({"cluster": {"shards": "3"}}, "got string, want integer"),
@@ -243,8 +244,28 @@ def test_wrong_values_fail_with_a_message_that_says_which(values: Mapping[str, A
 
 
 def test_a_long_release_name_leaves_room_for_the_roles() -> None:
-    for each in render(name="a" * 53):
-        assert len(each["metadata"]["name"]) <= 63
+    for each in render({"cluster": {"shards": 2}}, name="a" * 53):
+        assert len(each["metadata"]["name"]) <= (52 if each["kind"] == "StatefulSet" else 63)
+
+
+@pytest.mark.parametrize(
+    ("values", "warned"),
+    [
+        pytest.param({}, True, id="default"),
+        pytest.param({"networkPolicy": {"from": []}}, True, id="from anywhere"),
+        pytest.param({"networkPolicy": {"enabled": False}}, True, id="without a policy"),
+        pytest.param({"networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}}, False, id="narrow"),
+        pytest.param({"web": {"kubernetesAuth": True}}, False, id="tokens"),
+    ],
+)
+def test_notes_say_where_everybody_may_read(values: Mapping[str, Any], *, warned: bool) -> None:
+    notes = render_text(values)["gpuledger/templates/NOTES.txt"]
+    assert warned == ("Whoever reaches the port" in notes)
+
+
+def test_by_default_pods_of_all_namespaces_may_scrape_and_nobody_else() -> None:
+    for policy in of_kind(render(), "NetworkPolicy"):
+        assert [[{"namespaceSelector": {}}]] == [rule["from"] for rule in policy["spec"]["ingress"]]
 
 
 def test_a_policy_is_given_to_the_cluster_role_as_it_is_written() -> None:
