@@ -294,6 +294,21 @@ def test_output_that_can_not_be_written_is_exit_2() -> None:
         assert (2, 1) == _told(_pipe(CAPTURE, stdout=full, stderr=subprocess.PIPE))
 
 
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-", "2>&1 >&- | :"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param("/nowhere", id="unreadable input"),
+        pytest.param("--no-such-flag", id="wrong flag"),
+        pytest.param("--explain no-such-check", id="wrong value"),
+        pytest.param(f"-n typo --fail-if-empty {CAPTURE}", id="nothing to audit"),
+    ],
+)
+def test_errors_that_nobody_can_read_are_exit_2(arguments: str, redirection: str) -> None:
+    command = f"set -o pipefail; {sys.executable} -m gpuledger audit {arguments} {redirection}"
+    assert 2 == subprocess.run(["bash", "-c", command], check=False, capture_output=True).returncode
+
+
 def test_a_temporary_file_that_can_not_grow_is_exit_2(tmp_path: Path) -> None:
     path = tmp_path / "dump.json"
     path.write_text("\n".join([PRIVILEGED_POD] * 9000))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gpuledger import __version__
 from gpuledger.app.config import ConfigError, OneLineParser, nearest
+from gpuledger.app.stderr import discard_stderr, write_stderr
 from gpuledger.core.errors import SourceError
 from gpuledger.core.text import printable
 
@@ -95,10 +96,13 @@ def build_parser(chosen: str | None) -> OneLineParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command named on the command line; the return value is the exit code."""
+    if sys.stderr is None:  # as it is where the shell closed it
+        discard_stderr()
     try:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
         finally:
+            write_stderr("")  # what could not be written yet would change the exit code as Python ends
             if sys.stdout is not None:  # as it is where the shell closed it
                 sys.stdout.flush()  # here, where it can still be dealt with that nobody reads on
     except BrokenPipeError:
@@ -128,5 +132,5 @@ def _run(arguments: list[str]) -> int:
             raise
         # A traceback ends in 1, which means findings: what the audit did not foresee must not pass for them.
         message = f"unexpected {type(error).__name__}: {error}"
-    sys.stderr.write(f"gpuledger {parsed.command}: {printable(' '.join(message.split()))}\n")
+    write_stderr(f"gpuledger {parsed.command}: {printable(' '.join(message.split()))}\n")
     return EXIT_USAGE

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpuledger.app.audit.intake import Intake
 from gpuledger.app.config import ConfigError
+from gpuledger.app.stderr import write_stderr
 from gpuledger.audit.advisories import Advisory, parse_advisories
 from gpuledger.audit.baseline import BaselineError, fingerprint, parse_baseline, render_baseline
 from gpuledger.audit.check import Check, Severity
@@ -138,7 +139,7 @@ def _audit(args: argparse.Namespace) -> int:
         report = Report(audited, judge, also, tuple(intake.problems))
         _write(_rendered(report, args))
         for remark in stale_exceptions(judge.policy, audited, now):
-            sys.stderr.write(f"{args.policy}: {remark}\n")
+            write_stderr(f"{args.policy}: {remark}\n")
         if args.write_baseline:
             _write_baseline(report, args.write_baseline)
         return _exit_code(report, args, readable=not intake.problems)
@@ -147,7 +148,7 @@ def _audit(args: argparse.Namespace) -> int:
 def _exit_code(report: Report, args: argparse.Namespace, *, readable: bool) -> int:
     totals = report.totals()
     if args.fail_if_empty and not totals.pods:
-        sys.stderr.write("error: nothing was audited\n")
+        write_stderr("error: nothing was audited\n")
         return UNREADABLE
     if not readable:
         return UNREADABLE

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gpuledger.app.stderr import write_stderr
 from gpuledger.audit.engine import Audit
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.core.errors import SourceError
@@ -79,7 +80,7 @@ class Intake:
 
     def _clear_progress(self) -> None:
         if self._line_shown:
-            sys.stderr.write("\r\x1b[K")
+            write_stderr("\r\x1b[K")
 
     def _read(self, chunks: Iterable[bytes], label: str) -> None:
         for found in parse_dump(chunks):
@@ -104,11 +105,10 @@ class Intake:
             self._told_at = time.monotonic()
             if sys.stderr.isatty():
                 self._line_shown = True
-                sys.stderr.write(f"\r{self._objects:,} objects read")
-                sys.stderr.flush()
+                write_stderr(f"\r{self._objects:,} objects read")
 
     def _problem(self, message: str) -> None:
         self._clear_progress()
-        sys.stderr.write(f"error: {printable(message)}\n".encode(errors="backslashreplace").decode())
+        write_stderr(f"error: {printable(message)}\n".encode(errors="backslashreplace").decode())
         if len(self.problems) < _PROBLEMS_KEPT:
             self.problems.append(message)
