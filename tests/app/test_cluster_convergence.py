@@ -75,6 +75,8 @@ PODS = st.builds(
     ),
     spec=st.sampled_from([{}, {"resourceClaims": [{"name": "device", "resourceClaimName": "c1"}]}]),
 )
+MALFORMED = {"containers": 5}
+SPOILED = PODS.map(lambda pod: {**pod, "spec": MALFORMED})
 CLASSES = st.sampled_from(["gpu.nvidia.com", "own"])
 OTHERS = st.one_of(
     st.builds(
@@ -119,7 +121,7 @@ class AnyCluster(RuleBasedStateMachine):
             view.start()
         self.written: dict[tuple[str, str], Object] = {}
 
-    @rule(obj=st.one_of(PODS, OTHERS))
+    @rule(obj=st.one_of(PODS, OTHERS, SPOILED))
     def write(self, obj: Object) -> None:
         """Create an object, or change it: then it stays the one that it is."""
         key = (obj["kind"], obj["metadata"]["name"])
@@ -167,7 +169,10 @@ class AnyCluster(RuleBasedStateMachine):
         try:
             eventually(set[str](), lambda: {feed.kind.name for feed in fresh.feeds if not feed.listed})
             truth = fresh.series(self.policy)
-            self.check_against_an_audit(truth)
+            well_formed = [each for each in self.written.values() if each.get("spec") != MALFORMED]
+            self.check_against_an_audit(well_formed, truth)
+            for view in (fresh, *self.views):
+                eventually(len(self.written) - len(well_formed), view.unreadable)
             eventually(truth, lambda: self.alone.series(self.policy))
             whole = _added(truth)
             eventually(whole, lambda: _added(*(each.series(self.policy) for each in self.shards)))
@@ -177,11 +182,11 @@ class AnyCluster(RuleBasedStateMachine):
             self.api.__exit__()
             self.folder.cleanup()
 
-    def check_against_an_audit(self, series: list[str]) -> None:
+    def check_against_an_audit(self, objects: list[Object], series: list[str]) -> None:
         """Findings, stock and quotas are those of `gpuledger audit` on a dump of the cluster."""
         checks = chosen_checks(Severity.INFO)
         audit = Audit(checks, AuditContext(NOW, advisories=read_advisories()))
-        items = parse_objects(json.dumps([*self.written.values()]).encode())
+        items = parse_objects(json.dumps(objects).encode())
         found = [audit.take(each) for each in items if not isinstance(each, ManifestError)]
         judge = Judge(CHECKS, audit.facts, NOW, Severity.INFO, self.policy)
         judged = [judge.pod(each) for each in found if each is not None]

@@ -79,6 +79,11 @@ def up(site: ClusterSite, source: str) -> float:
     return sample.value
 
 
+def unreadable_pods(site: ClusterSite) -> float:
+    (sample,) = page(site).series("source_unreadable_objects", source="pods")
+    return sample.value
+
+
 def progress(site: ClusterSite) -> float:
     """By how much fresher the findings become in a moment that is many judgements long, in seconds."""
     before = page(site).value("audit_last_success_timestamp_seconds")
@@ -176,6 +181,19 @@ def test_a_family_is_cut_at_the_limit_and_what_is_cut_is_counted(server: ApiServ
     assert 2 == scrape.value("series_dropped_total", family="audit_finding")
     affected = scrape.series("audit_workload_pods_affected")
     assert 5 == sum(sample.value for sample in affected) + 2  # one workload a pod: that family is cut as well
+
+
+def test_an_object_that_can_not_be_read_shows_until_it_is_gone(server: ApiServer, serve: Serve) -> None:
+    site = ready(serve())
+    assert (0, 0) == (
+        unreadable_pods(site),
+        page(site).value("audit_failed_objects"),
+    )
+    spoiled = server.add({**pod("spoiled", 1, "node1"), "spec": {"containers": 5}})
+    eventually(1.0, lambda: unreadable_pods(site))
+    server.delete(spoiled)
+    eventually(0.0, lambda: unreadable_pods(site))
+    assert 1 == page(site).value("audit_errors_total", reason="malformed")
 
 
 def test_openmetrics_says_the_same_and_small_pages_are_compressed(server: ApiServer, serve: Serve) -> None:

@@ -53,6 +53,10 @@ class ClusterView:
             thread.join(5.0)  # a stop during a TCP connect waits for that
         assert not any(thread.is_alive() for thread in self._threads)
 
+    def unreadable(self) -> int:
+        """Objects of every kind that are left out now, because they are malformed."""
+        return sum(health.unreadable or 0 for feed in self.feeds if (health := feed.health()) is not None)
+
     def series(self, policy: Policy | None = None) -> list[str]:
         """The page's series, sorted, once all is judged by the policy."""
         self.books.refresh(policy or Policy(), NOW)
