@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
 import helm_python
 import kubernetes_validate
+import msgspec
 import pytest
 import yaml
 
 from audit.auditing import audited, findings
 from fakes.apiserver import ApiServer
+from gpuledger.app.web.webconfig import WebConfig
 from gpuledger.audit.checks import CHECKS
 from gpuledger.audit.podsecurity import BASELINE, RESTRICTED
+from gpuledger.audit.policy import Policy
 from tools.chart import CHART, only, render, render_text
 from tools.chartstart import Host
 
@@ -26,6 +30,20 @@ PLATFORMS = ("generic", "gpu-operator", "eks", "gke", "aks", "k3s", "openshift")
 
 WEB = {"config": {"tls_server_config": {"cert_file": "../tls/tls.crt", "key_file": "../tls/tls.key"}}}
 
+MUTUAL = {
+    "certificatesSecret": "certs",
+    "config": {
+        "tls_server_config": {
+            **WEB["config"]["tls_server_config"],
+            "client_auth_type": "RequireAndVerifyClientCert",
+            "client_ca_file": "../tls/ca.crt",
+        },
+        "basic_auth_users": {"prometheus": "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"},
+        "http_server_config": {"headers": {"X-Frame-Options": "deny"}},
+        "rate_limit": {"interval": "1s", "burst": 5},
+    },
+}
+
 VALUES: Mapping[str, Mapping[str, Any]] = {
     "default": {},
     **{platform: {"platform": platform} for platform in PLATFORMS},
@@ -36,6 +54,13 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
     "no optional right": {"node": {"api": False, "podLogs": False, "podResources": False}},
     "toolkit without variables": {"node": {"driver": {"devices": "volume-mounts"}}},
     "web": {"web": {**WEB, "certificatesSecret": "certs", "kubernetesAuth": True, "probes": "HTTPS"}},
+    "web with client certificates": {
+        "web": {**MUTUAL, "probes": "TCP"},
+        "monitor": {"kind": "PodMonitor", "endpoint": {"scheme": "https"}},
+    },
+    "policy": {
+        "cluster": {"policy": {"exceptions": [{"match": {"namespace": "ml"}, "reason": "a", "owner": "b"}]}}
+    },
     "web by others": {"web": {"existingSecret": "ours", "probes": "TCP"}},
     "monitors": {"monitor": {"kind": "PodMonitor", "labels": {"release": "kps"}}},
     "service monitors": {"monitor": {"kind": "ServiceMonitor", "endpoint": {"scheme": "https"}}},
@@ -128,7 +153,7 @@ SWITCHES = [
         "web": {"kubernetesAuth": tokens, "config": config, "certificatesSecret": "certs", "probes": probes},
     }
     for api, tokens, config, probes in itertools.product(
-        (True, False), (True, False), ({}, WEB["config"]), ("HTTP", "HTTPS", "TCP")
+        (True, False), (True, False), ({}, WEB["config"], MUTUAL["config"]), ("HTTP", "HTTPS", "TCP")
     )
 ]
 
@@ -207,6 +232,28 @@ WRONG = {
         {"node": {"api": False}, "web": {"kubernetesAuth": True}},
         "node.api=false leaves the node role no API to ask about tokens",
     ),
+    "probes with TLS where there is none": (
+        {"web": {"probes": "HTTPS"}},
+        "web.config has no tls_server_config",
+    ),
+    "probes without a certificate": ({"web": {**MUTUAL, "probes": "HTTPS"}}, "set web.probes to TCP"),
+    "certificates that are not mounted": ({"web": {**WEB, "probes": "HTTPS"}}, "set web.certificatesSecret"),
+    "key of the web configuration": (
+        {"web": {"config": {"tls_server_confg": {}}}},
+        "additional properties 'tls_server_confg' not allowed",
+    ),
+    "password in clear": (
+        {"web": {"config": {"basic_auth_users": {"alice": "secret"}}}},
+        "the password of basic_auth_users.alice is no bcrypt hash",
+    ),
+    "scrapes without TLS": (
+        {"web": {**WEB, "certificatesSecret": "certs", "probes": "HTTPS"}, "monitor": {"kind": "PodMonitor"}},
+        "set monitor.endpoint.scheme to https",
+    ),
+    "policy": (
+        {"cluster": {"policy": {"exception": []}}},
+        "additional properties 'exception' not allowed",
+    ),
     "two configurations": ({"web": {**WEB, "existingSecret": "x"}}, "set one"),
     "file for a PodMonitor": (
         {"monitor": {"kind": "PodMonitor", "endpoint": {"bearerTokenFile": "/token"}}},
@@ -241,6 +288,29 @@ WRONG = {
 def test_wrong_values_fail_with_a_message_that_says_which(values: Mapping[str, Any], message: str) -> None:
     with pytest.raises(helm_python.HelmError, match=re.escape(message)):
         render(values)
+
+
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())["properties"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "struct"),
+    [
+        pytest.param(SCHEMA["web"]["properties"]["config"], WebConfig, id="web.config"),
+        pytest.param(SCHEMA["cluster"]["properties"]["policy"], Policy, id="cluster.policy"),
+    ],
+)
+def test_the_schema_knows_the_keys_that_the_program_knows(schema: Any, struct: type) -> None:
+    (_, components) = msgspec.json.schema_components([struct])
+    known = {key for each in components.values() for key in each["properties"]}
+    assert known == set(keys_of(schema))
+
+
+def keys_of(schema: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in schema.get("properties", {}).items():
+        yield key
+        yield from keys_of(value)
+    yield from keys_of(schema.get("items", {})) if "items" in schema else ()
 
 
 def test_a_long_release_name_leaves_room_for_the_roles() -> None:
