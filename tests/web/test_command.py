@@ -26,6 +26,14 @@ def test_a_file_that_can_not_be_used_is_named(
     ) == capsys.readouterr().err
 
 
+@pytest.mark.parametrize("role", ["node", "cluster"])
+def test_a_name_that_is_empty_opens_no_door(role: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert 2 == main([role, "--web.config.file="])
+    assert (
+        f"gpuledger {role}: --web.config.file: '' can't be used: name a file, or leave it out\n"
+    ) == capsys.readouterr().err
+
+
 def test_tokens_need_the_api(capsys: pytest.CaptureFixture[str]) -> None:
     assert 2 == main(["node", "--kube=off", "--web.kubernetes-auth=true"])
     assert "--kube=off rules out; leave one out" in capsys.readouterr().err

@@ -239,11 +239,23 @@ def test_at_the_start_there_is_nothing_to_fall_back_on(
         WebSecurity(path if broken else secret.folder / "web.yml")
 
 
-def test_an_encrypted_key_is_an_error_and_no_question_on_a_terminal(secret: Secret, ours: Authority) -> None:
+@pytest.mark.parametrize(
+    "form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL], ids=["pkcs8", "older"]
+)
+def test_an_encrypted_key_is_an_error_and_no_question_on_a_terminal(
+    secret: Secret, ours: Authority, form: PrivateFormat
+) -> None:
     pair = ours.issue("127.0.0.1")
     key = load_pem_private_key(pair.key, None)
-    encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"s3cret"))
+    encrypted = key.private_bytes(Encoding.PEM, form, BestAvailableEncryption(b"s3cret"))
     path = secret.write(web_yml=PLAIN, tls_crt=pair.certificate, tls_key=encrypted)
 
-    with pytest.raises(ConfigError, match="cert_file and key_file"):
+    with pytest.raises(ConfigError, match="key_file: the key has a passphrase; write it out without"):
+        WebSecurity(path)
+
+
+def test_what_is_no_key_is_told_in_words(secret: Secret, ours: Authority) -> None:
+    path = secret.write(web_yml=PLAIN, tls_crt=ours.issue("127.0.0.1").certificate, tls_key="nonsense")
+
+    with pytest.raises(ConfigError, match=r"cert_file and key_file: pem lib; are they PEM, and a pair\?$"):
         WebSecurity(path)

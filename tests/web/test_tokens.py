@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fakes.apiserver import ApiServer, Fault
+from fakes.authority import Authority
 from gpuledger.app.web import limits, tokens
+from gpuledger.app.web.security import WebSecurity
 from gpuledger.sources import reviews
 from gpuledger.sources.kubeapi import connect
 from gpuledger.sources.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS, ReviewSource
@@ -226,3 +228,19 @@ def test_with_users_and_tokens_either_lets_in(reviewer: ReviewSource, tmp_path: 
 
     assert 401 == reply.status
     assert 'Basic realm="gpuledger", Bearer realm="gpuledger"' == reply.headers["WWW-Authenticate"]
+
+
+def test_tokens_without_tls_are_warned_of(
+    reviewer: ReviewSource, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority = Authority()
+    authority.issue("127.0.0.1").write(tmp_path, "tls")
+    (tmp_path / "plain.yml").write_text("{}")
+    (tmp_path / "tls.yml").write_text("tls_server_config: {cert_file: tls.crt, key_file: tls.key}")
+    for file, warnings in ((None, 1), (tmp_path / "plain.yml", 1), (tmp_path / "tls.yml", 0)):
+        caplog.clear()
+        WebSecurity(file, reviewer).close()
+
+        assert warnings * ["--web.kubernetes-auth: without TLS, tokens can be read on the way, and used"] == [
+            record.getMessage() for record in caplog.records if record.levelname == "WARNING"
+        ]

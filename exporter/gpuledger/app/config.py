@@ -40,7 +40,7 @@ class Option:
     parse: Callable[[str], Any]
     metavar: str
     help: str
-    default: str
+    default: str | None
 
     @property
     def variable(self) -> str:
@@ -48,10 +48,14 @@ class Option:
         return ENV_PREFIX + re.sub(r"[.-]", "_", self.flag).upper()
 
 
-def option(flag: str, default: str, text: str, *, parse: Callable[[str], Any] = str, metavar: str = "") -> Any:
-    """Declare a field of a settings dataclass; `default` is written as a user would write it."""
+def option(
+    flag: str, default: str | None, text: str, *, parse: Callable[[str], Any] = str, metavar: str = ""
+) -> Any:
+    """Declare a field of a settings dataclass; `default` is written as users would, None stays."""
     declared = Option(flag, parse, metavar or flag.rsplit(".", 1)[-1].upper(), text, default)
-    return field(default_factory=lambda: parse(default), metadata={"option": declared})
+    return field(
+        default_factory=lambda: None if default is None else parse(default), metadata={"option": declared}
+    )
 
 
 def duration(text: str) -> float:
@@ -99,9 +103,11 @@ def positive_integer(text: str) -> int:
     return int(text)
 
 
-def optional_path(text: str) -> Path | None:
-    """A path, or None where nothing is said."""
-    return Path(text) if text else None
+def file_path(text: str) -> Path:
+    """A path; an empty one is a variable that was meant to be set."""
+    if not text:
+        raise ValueError("name a file, or leave it out")
+    return Path(text)
 
 
 def pattern(text: str) -> re.Pattern[str] | None:

@@ -10,9 +10,9 @@ from gpuledger.app.config import (
     boolean,
     choice,
     duration,
+    file_path,
     listen_address,
     option,
-    optional_path,
     pattern,
     port_number,
     positive_duration,
@@ -57,9 +57,9 @@ class WebSettings(CommonSettings):
 
     web_config_file: Path | None = option(
         "web.config.file",
-        "",
+        None,
         "YAML file of exporter-toolkit's format: certificates, users, headers; read again when it changes.",
-        parse=optional_path,
+        parse=file_path,
         metavar="FILE",
     )
     web_kubernetes_auth: bool = option(
@@ -196,9 +196,9 @@ class ClusterSettings(WebSettings):
     )
     policy: Path | None = option(
         "policy",
-        "",
+        None,
         "File of exceptions to the rules, with reason, owner and expiry; read again when it changes.",
-        parse=optional_path,
+        parse=file_path,
         metavar="FILE",
     )
     min_severity: Severity = option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import socket
 import ssl
 import time
@@ -17,11 +18,13 @@ from gpuledger.app.web.configfile import WebConfigFile
 from gpuledger.app.web.limits import GUESS_SECONDS, Bucket, Guesses, TooBusyError
 from gpuledger.app.web.passwords import Passwords
 from gpuledger.app.web.refusals import Refusals
-from gpuledger.app.web.tls import explained
+from gpuledger.app.web.tls import Tls, explained
 from gpuledger.app.web.tokens import Reviewer, Tokens, Verdict
 from gpuledger.app.web.webconfig import RateLimit, WebConfig
 from gpuledger.core.errors import SourceError
 from gpuledger.core.snapshot import WebHealth
+
+log = logging.getLogger(__name__)
 
 OPEN_PATHS = ("/healthz", "/readyz")
 """The kubelet has no credentials, and would restart a pod that refuses it."""
@@ -46,6 +49,8 @@ class WebSecurity(Guard):
     def __init__(self, file: Path | None = None, reviewer: Reviewer | None = None) -> None:
         self._file = WebConfigFile(file) if file is not None else None
         self._tokens = Tokens(reviewer) if reviewer is not None else None
+        if self._tokens is not None and self._tls() is None:
+            log.warning("--web.kubernetes-auth: without TLS, tokens can be read on the way, and used")
         self._passwords = Passwords()
         self._guesses = Guesses()
         self._rate = RateLimit()
@@ -66,7 +71,7 @@ class WebSecurity(Guard):
 
     async def open(self, connection: socket.socket, peer: str, first: bytes) -> Channel:
         """Encrypt the connection where that is configured. Raises OSError where no agreement is reached."""
-        tls = self._file.refresh().tls if self._file is not None else None
+        tls = self._tls()
         if tls is None:
             return Channel(connection, peer, first)
         channel = TlsChannel(tls, connection, peer, first)
@@ -84,7 +89,7 @@ class WebSecurity(Guard):
 
     def trusts(self, channel: Channel) -> bool:
         """Whether a connection made before would still come about; a new certificate of ours is no reason."""
-        tls = self._file.refresh().tls if self._file is not None else None
+        tls = self._tls()
         return channel.trust == (tls.trust if tls is not None else None)
 
     def headers(self) -> Mapping[str, str]:
@@ -102,6 +107,9 @@ class WebSecurity(Guard):
             return None
         reason = await self._doubt(request, config)
         return self._refuse(reason, request, config) if reason else None
+
+    def _tls(self) -> Tls | None:
+        return self._file.refresh().tls if self._file is not None else None
 
     def _config(self) -> WebConfig:
         return self._file.loaded.config if self._file is not None else WebConfig()

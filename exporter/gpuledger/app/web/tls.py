@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,6 +27,10 @@ _NO_CHECK_TIME = 0x200000
 """X509_V_FLAG_NO_CHECK_TIME of OpenSSL's x509_vfy.h, which Python doesn't name: let an expired one pass."""
 _FLIGHTS = 3
 """How often each side has its turn in a handshake; that of TLS 1.2 is the longer."""
+_PLACE = re.compile(r"^\[SSL\] | \(_ssl\.c:\d+\)$")
+"""What Python puts around OpenSSL's words."""
+_ENCRYPTED = b"ENCRYPTED"
+"""In the first line of such a key (RFC 7468 section 11), or in the header of an older one (RFC 1421)."""
 _CRL = b"-----BEGIN X509 CRL-----"
 
 
@@ -114,6 +119,10 @@ def _load(context: ssl.SSLContext, pem: Pem) -> None:
             # Without a password here, OpenSSL would ask for that of an encrypted key on a terminal.
             context.load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, OSError) as error:
+        if _ENCRYPTED in pem.key:
+            raise ConfigError(
+                "key_file: the key has a passphrase; write it out without: openssl pkey"
+            ) from error
         raise ConfigError(f"cert_file and key_file: {_reason(error)}; are they PEM, and a pair?") from error
 
 
@@ -169,7 +178,7 @@ def _as_file(pem: bytes) -> Iterator[str]:
 
 def _reason(error: OSError) -> str:
     reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
-    return str(reason).replace("_", " ").lower()
+    return _PLACE.sub("", str(reason)).replace("_", " ").lower()
 
 
 def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
