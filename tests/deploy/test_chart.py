@@ -226,6 +226,7 @@ WRONG = {
     "shards as text": ({"cluster": {"shards": "3"}}, "got string, want integer"),
     "digest": ({"image": {"digest": "sha256:12"}}, "does not match pattern"),
     "honorLabels": ({"monitor": {"endpoint": {"honorLabels": False}}}, "propertyName"),
+    "label that selects pods": ({"labels": {"app.kubernetes.io/name": "foo"}}, "propertyName"),
     "probes": ({"web": {"probes": "http"}}, "value must be one of 'HTTP', 'HTTPS', 'TCP'"),
     "TLS without probes": ({"web": WEB}, "set web.probes to HTTPS"),
     "tokens without the API": (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tools.chart import render
+from tools.chart import render, render_text
 from tools.fetch import binary
 from tools.rulefiles import ROOT, RULES, read_object
 
@@ -37,6 +37,23 @@ def test_rules_are_those_of_the_repository() -> None:
         name: each["spec"] for name, each in objects.items()
     }
     assert {"kps"} == {each["metadata"]["labels"]["release"] for each in objects.values()}
+
+
+def test_a_label_of_a_part_goes_before_that_of_all() -> None:
+    values = {
+        "labels": {"release": "all", "team": "platform"},
+        "monitor": {"kind": "PodMonitor", "labels": {"release": "part"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "part"}},
+        "dashboards": {"enabled": True, "labels": {"release": "part"}},
+    }
+    texts = render_text(values)
+    for topic in ("monitors", "rules", "dashboards"):
+        text = texts[f"gpuledger/templates/{topic}.yaml"]
+        for each in yaml.safe_load_all(text):
+            if each:
+                labels = each["metadata"]["labels"]
+                assert ("part", "platform") == (labels["release"], labels["team"])
+        assert "release: all" not in text
 
 
 def test_opt_in_rules_are_left_out() -> None:

@@ -23,19 +23,20 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
-{{- /* Labels of an object. (list $ "node") */ -}}
+{{- /* Labels of an object, with further ones where there are. (list $ "node" $labels) */ -}}
 {{- define "gpuledger.labels" -}}
 {{- $root := index . 0 -}}
+{{- $further := gt (len .) 2 | ternary (last .) dict -}}
 {{ include "gpuledger.selector" . }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version }}
-{{- with $root.Values.labels }}
+{{- with merge (dict) $further $root.Values.labels }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
 
-{{- /* Name, namespace and labels of a namespaced object. (list $ "node") */ -}}
+{{- /* Name, namespace and labels of a namespaced object. (list $ "node"), or with further labels as above */ -}}
 {{- define "gpuledger.metadata" -}}
 {{- $root := index . 0 -}}
 name: {{ include "gpuledger.fullname" $root }}-{{ index . 1 }}
