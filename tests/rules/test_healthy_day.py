@@ -64,6 +64,7 @@ NODE = {
     "attribution_processes{result=exited}": "0x100 1x3 0x1337",
     "series_dropped_total{family=process_memory_used_bytes}": f"0x{DAY}",
     "web_config_last_reload_successful": f"1x{DAY}",
+    "web_certificate_not_after_timestamp_seconds": f"7776000x{DAY}",
     "dropped_readings_total{reading=gpu_temperature_celsius}": "0x700 3x740",
     "kubelet_allocatable_devices{resource=nvidia.com/gpu}": f"8x{DAY}",
     "node_info{product=H100}": f"1x{DAY}",
