@@ -90,8 +90,6 @@ SHAPES = {
     "a pod with items": json.dumps({"items": [], **PODS[0]})
     + json.dumps({**PODS[1], "items": []}, indent=1)
     + json.dumps({"items": [{"kind": "Service"}], **PODS[2]}, indent=4),
-    "a pod that was called a list before": json.dumps({"kind": "List", "items": PODS[:2]})[:-1]
-    + f", {json.dumps(PODS[2])[1:]}",
     "an array": json.dumps(PODS, indent=1),
     "an array in YAML": "\n".join(f"- {json.dumps(pod)}" for pod in PODS),
     "JSON as YAML documents": "\n---\n".join(json.dumps(pod, indent=1) for pod in PODS),
@@ -144,6 +142,9 @@ MALFORMED = {
     "line is cut off": f'{json.dumps(PODS[0])}\n{{"kind": "Pod", "metadata": {{"na\n{json.dumps(PODS[2])}\n',
     "line is not JSON": f"{json.dumps(PODS[0])}\n{{kind: Pod}}\n{json.dumps(PODS[2])}\n",
     "document is not YAML": f"---\n{json.dumps(PODS[0])}\n---\n[1,\n---\n{json.dumps(PODS[2])}\n",
+    "a key twice in JSON": f'{FIRST}{{"spec": {{"containers": []}}, "spec": {{"containers": []}}}}{LAST}',
+    "a key twice in YAML": f"{FIRST}\n---\nkind: Pod\nspec: {{containers: []}}\nspec: {{}}\n---\n{LAST}\n",
+    "a key twice in YAML, with quotes": f'---\n{FIRST}\n---\n{{kind: Pod, "kind": Service}}\n---\n{LAST}\n',
     "document is a string": f"---\n{json.dumps(PODS[0])}\n---\nhello\n---\n{json.dumps(PODS[2])}\n",
     "document is nested too deeply": f"---\n{FIRST}\n---\n{'[' * 5000}\n---\n{LAST}\n",
     "object is nested too deeply": f'{{"items": [{FIRST}, {{"kind": {DEEP}}}, {LAST}]}}',
@@ -236,6 +237,20 @@ def test_the_line_of_a_yaml_document_is_known() -> None:
     found = [part.line if isinstance(part, Located) else part.message for part in parse_dump([text.encode()])]
     assert [3, 7] == found[:2]
     assert str(found[2]).startswith("document at line 9: not YAML")
+
+
+def test_what_a_merge_key_brings_is_overridden() -> None:
+    text = "x: &x {name: a}\nkind: Pod\nmetadata: {<<: *x, name: b}\nspec: {containers: []}\n"
+    assert _names(text.encode()) == ["b"]
+
+
+def test_a_key_that_stands_twice_is_named() -> None:
+    for text, message in {
+        '{"kind": "Pod", "spec": {"a": 1, "a": 2, "containers": []}}': "object 1: the key 'a' stands twice",
+        "kind: Pod\nspec:\n  a: 1\n  a: 2\n": "document at line 1: not YAML: the key 'a' stands twice"
+        ' in "<unicode string>", line 4, column 3',
+    }.items():
+        assert list(parse_dump([text.encode()])) == [Unreadable(message)]
 
 
 def test_yaml_reads_timestamps_as_text() -> None:

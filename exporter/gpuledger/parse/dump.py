@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 
@@ -43,8 +45,33 @@ _JSON = re.compile(rb"\s*(?:\{\s*[\"}]|\{\s*$|\[)")
 """YAML has braces and brackets too, but people quote no keys there."""
 
 
+@dataclass(slots=True)
+class _StrictParser:
+    """As `parse_objects`; a key that stands twice is an error: whichever counts hides the other.
+
+    `left` are the bytes that are searched for that, which is slow: more than that, a program wrote.
+    """
+
+    left: int = 1 << 16
+
+    def __call__(self, array: bytes, list_kind: str) -> list[KubeObject | ManifestError]:
+        objects = parse_objects(array, list_kind)
+        self.left -= len(array)
+        if self.left > 0:
+            with suppress(RecursionError):  # nested deeper than any field that is read
+                json.loads(array, object_pairs_hook=_without_repetition)
+        return objects
+
+
+def _without_repetition(members: list[tuple[str, object]]) -> None:
+    keys = [key for key, _ in members]
+    if len(set(keys)) < len(keys):
+        repeated = next(key for index, key in enumerate(keys) if key in keys[:index])
+        raise ManifestError(f"the key {repeated!r} stands twice")
+
+
 def _json(chunks: Iterable[bytes]) -> Iterator[Located | Unreadable]:
-    stream = JsonStream(chunks, parse_objects)
+    stream = JsonStream(chunks, _StrictParser())
     try:
         for found in stream.objects():
             if isinstance(found, Malformed):

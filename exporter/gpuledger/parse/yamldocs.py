@@ -17,7 +17,23 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.CSafeLoader):
-    """Timestamps, `=` and numbers of base 60 (12:30:45) stay text, as in Kubernetes' own YAML (go-yaml)."""
+    """Timestamps, `=` and numbers of base 60 (12:30:45) stay text, as in Kubernetes' own YAML (go-yaml).
+
+    A key that stands twice is an error, as in kubectl's strict validation: whichever counts hides the other.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
+        keys = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if (key.tag, key.value) in keys:
+                    problem = f"the key {key.value!r} stands twice"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                keys.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
+
+
+_MERGE = "tag:yaml.org,2002:merge"
 
 
 _AS_TEXT = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
