@@ -142,6 +142,11 @@ class AnyCluster(RuleBasedStateMachine):
             self.api.delete(self.written.pop(key))
         self.write(new)
 
+    @rule(obj=PODS)
+    def spoil_and_mend(self, obj: Object) -> None:
+        self.write({**obj, "spec": MALFORMED})
+        self.write(obj)
+
     @rule(policy=st.sampled_from([Policy(), POLICY]))
     def grant(self, policy: Policy) -> None:
         """The policy changes."""
