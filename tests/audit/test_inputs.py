@@ -221,6 +221,24 @@ def test_encodings(encode: Any, tmp_path: Path) -> None:
     assert _names(b"".join(read_dump(str(path)))) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("separator", ["\n", "\n---\n"], ids=["JSON", "YAML"])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda packed: packed + b"junk", id="something behind it"),
+        pytest.param(lambda packed: packed + gzip.compress(b"\n" * 999)[:-9], id="a cut member behind it"),
+        pytest.param(lambda packed: packed[:-8] + bytes(8), id="a wrong checksum"),
+    ],
+)
+def test_what_was_uncompressed_is_audited_though_the_rest_can_not_be(
+    spoil: Any, separator: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "dump.gz"
+    path.write_bytes(spoil(gzip.compress(separator.join(map(json.dumps, PODS)).encode())))
+    assert gpuledger_audit(str(path)) == 2
+    assert "3 pod(s) audited" in capsys.readouterr().out
+
+
 def test_standard_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

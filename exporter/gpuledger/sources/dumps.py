@@ -31,8 +31,9 @@ def read_dump(path: str) -> Iterator[bytes]:
     try:
         with _opened(path) as file:
             compressed = file.peek(2)[:2] == _GZIP_MAGIC
-            data = gzip.GzipFile(fileobj=file) if compressed else file
-            yield from _utf8(iter(lambda: data.read(_CHUNK), b""))
+            # `read` would lose what precedes a broken member, for it fills the whole chunk first.
+            read = gzip.GzipFile(fileobj=file).read1 if compressed else file.read
+            yield from _utf8(iter(lambda: read(_CHUNK), b""))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise SourceError(reason or str(error)) from error

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -46,10 +47,13 @@ class Intake:
     def read_file(self, path: str) -> None:
         """Audit what a file holds."""
         label = "<stdin>" if path == STDIN else path
-        try:
-            self._read(read_dump(path), label)
-        except SourceError as error:
-            self._problem(f"{label}: {error}")
+        failures: list[SourceError] = []
+        chunks = _before_failure(read_dump(path), failures)
+        first = next(chunks, None)
+        if first is not None:
+            self._read(chain([first], chunks), label)
+        for failure in failures:
+            self._problem(f"{label}: {failure}")
 
     def read_cluster(self, connection: Connection, namespace: str) -> None:
         """Audit the pods of a cluster or of one namespace, with whatever explains them and may be seen.
@@ -112,3 +116,11 @@ class Intake:
         write_stderr(f"error: {printable(message)}\n".encode(errors="backslashreplace").decode())
         if len(self.problems) < _PROBLEMS_KEPT:
             self.problems.append(message)
+
+
+def _before_failure(chunks: Iterable[bytes], failures: list[SourceError]) -> Iterator[bytes]:
+    """The chunks up to the one that can't be read: YAML is parsed once all are there."""
+    try:
+        yield from chunks
+    except SourceError as failure:
+        failures.append(failure)
