@@ -65,6 +65,13 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
     "monitors": {"monitor": {"kind": "PodMonitor", "labels": {"release": "kps"}}},
     "service monitors": {"monitor": {"kind": "ServiceMonitor", "endpoint": {"scheme": "https"}}},
     "rules and dashboards": {"prometheusRule": {"enabled": True}, "dashboards": {"enabled": True}},
+    "blank": {
+        "labels": None,
+        "web": {"config": None},
+        "monitor": {"kind": "PodMonitor", "labels": None, "endpoint": None},
+        "prometheusRule": dict.fromkeys(("labels", "settings", "xidTiers", "disabled", "overrides"))
+        | {"enabled": True},
+    },
     "scheduling": {
         "labels": {"team": "platform"},
         "imagePullSecrets": [{"name": "registry"}],
@@ -111,7 +118,7 @@ def test_objects_have_different_names_and_say_whose_they_are(values: Mapping[str
     keys = [(each["kind"], each["metadata"]["name"]) for each in objects]
     assert len(set(keys)) == len(keys)
     for each in objects:
-        labels = {"app.kubernetes.io/name": "gpuledger", **values.get("labels", {})}
+        labels = {"app.kubernetes.io/name": "gpuledger", **(values.get("labels") or {})}
         assert labels.items() <= each["metadata"]["labels"].items()
 
 
@@ -217,6 +224,8 @@ def test_node_role_asks_for_the_level_privileged_because_of_hostpid_and_hostpath
 
 
 WRONG = {
+    "nothing": ({"platform": None}, "missing property 'platform'"),
+    "nothing below": ({"node": {"driver": None}}, "missing property 'driver'"),
     "unknown key": ({"nodes": {}}, "additional properties 'nodes' not allowed"),
     "unknown key below": ({"node": {"resource": {}}}, "additional properties 'resource' not allowed"),
     "platform": ({"platform": "openstack"}, "value must be one of 'generic', 'gpu-operator'"),

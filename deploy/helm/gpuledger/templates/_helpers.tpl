@@ -31,7 +31,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version }}
-{{- with merge (dict) $further $root.Values.labels }}
+{{- with merge (dict) ($further | default dict) ($root.Values.labels | default dict) }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}

@@ -20,7 +20,8 @@
 {{- end }}
 {{- end }}
 {{- $chosen := list }}
-{{- range $name, $codes := $values.xidTiers }}
+{{- $tiers := $values.xidTiers | default dict }}
+{{- range $name, $codes := $tiers }}
 {{- if not (contains (printf "# tier: %s\n" $name) $all) }}
 {{- fail (printf "prometheusRule: no rule has the tier: %s; docs/xids.md lists what there is" $name) }}
 {{- end }}
@@ -35,8 +36,8 @@
 {{- $codes = append $codes $code }}
 {{- end }}
 {{- end }}
-{{- if hasKey $values.xidTiers $name }}
-{{- $codes = get $values.xidTiers $name }}
+{{- if hasKey $tiers $name }}
+{{- $codes = get $tiers $name }}
 {{- else if hasPrefix "all but " $name }}
 {{- $codes = concat $codes $chosen }}
 {{- end }}
