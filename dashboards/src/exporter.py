@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from boards import NODES, board, row
 from links import EXPORTER, NODE
-from palette import BAD, COVERAGE, DOUBT_IF_ANY, ELSE, EXTRA, FAULT_IF_ANY, FAULT_IF_NONE, GOOD, NOTICE, WARNING
+from palette import (
+    BAD,
+    COVERAGE,
+    DOUBT_IF_ANY,
+    ELSE,
+    EXTRA,
+    FAULT_IF_ANY,
+    FAULT_IF_NONE,
+    GOOD,
+    LIFETIME_LEFT,
+    NOTICE,
+    WARNING,
+)
 from panels import Column, Line, bars, graph, number, rows, timeline
 
 SOURCES = "max by (cluster, node, source) (gpuledger_source_up{NODE})"
@@ -184,7 +196,8 @@ READERS = row(
     rows(
         "Web configurations",
         "What guards each exporter's pages, where --web.config.file does. While a new file can't be used the "
-        "one before holds: GpuWebConfigNotLoaded.",
+        "one before holds: GpuWebConfigNotLoaded. GpuWebCertificateExpiring fires when a certificate has less "
+        "than 3 days left.",
         {"node": "Node", "cluster": ""},
         Column(
             "In force",
@@ -196,6 +209,12 @@ READERS = row(
             "time() - max by (cluster, node) "
             "(gpuledger_web_config_last_reload_success_timestamp_seconds{NODE})",
             "s",
+        ),
+        Column(
+            "Certificate left",
+            "min by (cluster, node) (gpuledger_web_certificate_not_after_timestamp_seconds{NODE}) - time()",
+            "s",
+            steps=LIFETIME_LEFT,
         ),
         links={"node": [EXPORTER]},
         sort="In force",

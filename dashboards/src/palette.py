@@ -35,6 +35,9 @@ COVERAGE: Steps = ((None, BAD), (0.9, WARNING), (0.99, GOOD))
 HEADROOM: Steps = ((None, BAD), (3, WARNING), (10, GOOD))
 """Degrees below the temperature at which the hardware slows itself down: the alert fires below 3."""
 
+LIFETIME_LEFT: Steps = ((None, BAD), (0, WARNING), (3 * 86400, GOOD))
+"""Of a certificate, in seconds: GpuWebCertificateExpiring warns below three days."""
+
 SEVERITY = {"critical": BAD, "high": WARNING, "medium": NOTICE, "low": GOOD, "info": ELSE}
 
 State = tuple[str, str]

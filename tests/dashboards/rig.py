@@ -15,6 +15,7 @@ import pynvml
 import yaml
 
 from fakes import cgroups
+from fakes.certificates import make_certificate
 from fakes.nvml import presets
 from fakes.nvml.scenario import FieldValue, Scenario
 from fakes.tenants import bare, cron_job, daemon_set, deployment, stateful_set
@@ -82,6 +83,7 @@ def running_rig(new_folder: Callable[[str], Path]) -> Iterator[Rig]:
             "cluster": cluster.address(),
         }
         labelled = {job: _in_cluster(CLUSTER) for job in targets}
+        labelled["ailing"] |= {"scheme": "https", "tls_config": {"insecure_skip_verify": True}}
         found = [{"url": f"http://{targets['demo']}/targets", "refresh_interval": "1s"}]
         labelled["demo"] = {**_in_cluster(DEMO), "static_configs": [], "http_sd_configs": found}
         prometheus = stack.enter_context(
@@ -173,15 +175,23 @@ def _populate(world: World) -> None:
 
 
 def _ailing_node(stack: ExitStack, folder: Path) -> Node:
-    """A node whose kubelet is silent, whose GPU tells nonsense, and whose exporter may show few series."""
+    """A node whose kubelet is silent, whose GPU tells nonsense, and whose exporter shows little, over TLS."""
     gpu = presets.h100(9)
     gpu.temperature = {pynvml.NVML_TEMPERATURE_GPU: 644_245_923}
     world = stack.enter_context(World(folder, Scenario(gpus=[gpu])))
     tenant = world.admit(bare("lone"), gpu.uuid)
     world.run(tenant, gpu, memory=100 * MIB, sm=5)
     world.publish()
-    socket_path = folder / "no-kubelet.sock"
-    return Node(world, "--node-name=gpu-node-2", f"--path.podresources={socket_path}", "--series-limit=2")
+    certificate, key = make_certificate(folder)
+    web = folder / "web.yaml"
+    web.write_text(f"tls_server_config: {{cert_file: {certificate.name}, key_file: {key.name}}}\n")
+    return Node(
+        world,
+        "--node-name=gpu-node-2",
+        f"--path.podresources={folder / 'no-kubelet.sock'}",
+        "--series-limit=2",
+        f"--web.config.file={web}",
+    )
 
 
 def _command(folder: Path, *arguments: str) -> Daemon:
