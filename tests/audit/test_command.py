@@ -267,6 +267,30 @@ def test_manifests_may_be_kept_from_excusing_themselves(tmp_path: Path) -> None:
     assert [0, 1] == [gpuledger_audit(*flags), gpuledger_audit(*flags, "--ignore-annotations")]
 
 
+@pytest.mark.parametrize(
+    ("annotation", "flags", "remark"),
+    [
+        pytest.param("gpu-privileged: reviewed", [], "", id="one that excuses"),
+        pytest.param("gpu-privileged.c: reviewed", [], "", id="one that excuses a container"),
+        pytest.param("gpu-privleged: reviewed", [], "no check 'gpu-privleged'", id="misspelt check"),
+        pytest.param("gpu-privileged.c: ''", [], "it gives no reason", id="no reason"),
+        pytest.param("gpu-privleged: x", ["--ignore-annotations"], "", id="annotations that nobody asked for"),
+    ],
+)
+def test_annotations_that_excuse_nothing_are_told(
+    annotation: str, flags: list[str], remark: str, tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text(
+        f"kind: Pod\nmetadata: {{name: p, annotations: {{ignore.gpuledger.io/{annotation}}}}}\n"
+        "spec: {containers: [{name: c, image: 'a:1', securityContext: {privileged: true}}]}\n"
+    )
+    gpuledger_audit(str(path), *flags)
+    key = annotation.partition(":")[0]
+    told = f"{path}: Pod default/p: annotation ignore.gpuledger.io/{key} excuses nothing: {remark}\n"
+    assert (told if remark else "") == capsys.readouterr().err
+
+
 # ---- what fails outside ends in one line and exit code 2 ----
 
 

@@ -49,7 +49,8 @@ def test_a_policy() -> None:
         pytest.param(
             EXCEPTION.replace("  owner: platform\n", ""), "missing required field `owner`", id="no owner"
         ),
-        pytest.param(EXCEPTION + "  expires: soon\n", "Invalid RFC3339", id="no date"),
+        pytest.param(EXCEPTION + "  expires: soon\n", "Expected a date as YYYY-MM-DD", id="no date"),
+        pytest.param(EXCEPTION + "  expires: 31.03.2027\n", "YYYY-MM-DD", id="a German date"),
         pytest.param("[", "not YAML", id="no YAML"),
         pytest.param(
             "exceptions: [{match: {}, reason: a, owner: b}]",

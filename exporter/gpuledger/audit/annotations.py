@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 
 PREFIX = "ignore.gpuledger.io/"
 
@@ -17,3 +17,14 @@ def annotated_reason(annotations: Mapping[str, str], check: str, container: str)
         if reason := annotations.get(key, "").strip():
             return reason
     return ""
+
+
+def vain_annotations(annotations: Mapping[str, str], checks: Container[str]) -> Iterator[str]:
+    """What is to be said of annotations that excuse nothing; `checks` are the ids that exist."""
+    for key, reason in annotations.items():
+        if key.startswith(PREFIX):
+            check = key.removeprefix(PREFIX).partition(".")[0]
+            if check not in checks:
+                yield f"annotation {key} excuses nothing: no check {check!r}"
+            elif not reason.strip():
+                yield f"annotation {key} excuses nothing: it gives no reason"

@@ -107,7 +107,7 @@ class Audit:
             manifest,
             hits,
             reach,
-            self._excuses(manifest),
+            self.excuses(manifest),
             gpus=dict(gpus),
             unknown_gpus=pod.unknown_gpus if asks and holds else (),
             template={} if holds else dict(asked),
@@ -123,7 +123,7 @@ class Audit:
         hits = self._hits(pod, failed=True)
         if not hits or self._is_repeated(manifest.meta.uid, manifest.path):
             return None
-        return _audited(manifest, hits, (), self._excuses(manifest))
+        return _audited(manifest, hits, (), self.excuses(manifest))
 
     def _claim(self, claim: ResourceClaim | ResourceClaimTemplate) -> AuditedPod | None:
         meta = claim.metadata
@@ -148,7 +148,7 @@ class Audit:
         checks = _chosen(tuple(self.checks), pod.parts, failed=failed, of_gpus=of_gpus)
         return [(check, hit) for check in checks for hit in check.pod_rule(pod)]
 
-    def _excuses(self, manifest: PodManifest) -> Mapping[str, str]:
+    def excuses(self, manifest: PodManifest) -> Mapping[str, str]:
         """The annotations that count: a tenant writes those of live objects, while files are reviewed."""
         if manifest.live or not self.annotations:
             return NOTHING

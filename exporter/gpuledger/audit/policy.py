@@ -87,7 +87,8 @@ def parse_policy(text: str, checks: Container[str]) -> Policy:
     except YamlError as error:
         raise PolicyError(str(error)) from error
     except msgspec.ValidationError as error:
-        raise PolicyError(f"{error}{_suggestion(str(error))}") from error
+        message = str(error).replace("Invalid RFC3339 encoded date", "Expected a date as YYYY-MM-DD")
+        raise PolicyError(f"{message}{_suggestion(message)}") from error
     for index, exception in enumerate(policy.exceptions):
         place = f"exceptions[{index}]"
         if not exception.reason.strip() or not exception.owner.strip():

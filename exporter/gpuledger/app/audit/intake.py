@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gpuledger.app.stderr import write_stderr
+from gpuledger.audit.annotations import vain_annotations
+from gpuledger.audit.checks import CHECKS
 from gpuledger.audit.engine import Audit
 from gpuledger.audit.finding import AuditedPod
 from gpuledger.core.errors import SourceError
 from gpuledger.core.text import printable
 from gpuledger.parse.dump import Located, Unreadable, parse_dump
+from gpuledger.parse.manifests import PodManifest
 from gpuledger.sources.dumps import STDIN, read_dump
 from gpuledger.sources.spool import Spool
 
@@ -100,9 +103,16 @@ class Intake:
         pod = self.audit.take(found.item)
         if pod is not None:
             self.audited.append(msgspec.structs.replace(pod, file=label, line=found.line))
+            if isinstance(found.item, PodManifest):
+                self._tell_of_annotations(found.item, label)
         elif self.audit.undecided:
             self.audit.undecided.clear()
             self._undecided.append((found, label))
+
+    def _tell_of_annotations(self, manifest: PodManifest, label: str) -> None:
+        for remark in vain_annotations(self.audit.excuses(manifest), CHECKS):
+            name = f"{manifest.kind} {manifest.namespace}/{manifest.meta.name}"
+            write_stderr(f"{printable(f'{label}: {name}: {remark}')}\n")
 
     def _show_progress(self) -> None:
         if time.monotonic() - self._told_at > _PROGRESS_SECONDS:
