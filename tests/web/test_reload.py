@@ -250,7 +250,9 @@ def test_an_encrypted_key_is_an_error_and_no_question_on_a_terminal(
     encrypted = key.private_bytes(Encoding.PEM, form, BestAvailableEncryption(b"s3cret"))
     path = secret.write(web_yml=PLAIN, tls_crt=pair.certificate, tls_key=encrypted)
 
-    with pytest.raises(ConfigError, match="key_file: the key has a passphrase; write it out without"):
+    with pytest.raises(
+        ConfigError, match="key_file: the key has a passphrase; `openssl pkey` writes it without"
+    ):
         WebSecurity(path)
 
 

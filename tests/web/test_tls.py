@@ -231,6 +231,19 @@ def test_an_expired_certificate_of_ours_is_taken_and_told(
     assert told == [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
 
+def test_what_else_a_certificates_file_holds_hides_no_date(
+    config: Path, ours: Authority, tmp_path: Path
+) -> None:
+    pair = ours.issue("127.0.0.1")
+    pair.write(tmp_path, "tls")
+    (tmp_path / "tls.crt").write_bytes("Müller's\n".encode() + pair.key + pair.certificate + ours.certificate)
+    with serving(config) as site:
+        health = site.guard.health()
+
+    assert health is not None
+    assert health.certificate_not_after is not None
+
+
 def test_without_a_certificate_there_is_none_that_expires(tmp_path: Path) -> None:
     (tmp_path / "web.yml").write_text("{}")
     with serving(tmp_path / "web.yml") as site:

@@ -120,9 +120,7 @@ def _load(context: ssl.SSLContext, pem: Pem) -> None:
             context.load_cert_chain(certificate, key, password="")
     except (ssl.SSLError, OSError) as error:
         if _ENCRYPTED in pem.key:
-            raise ConfigError(
-                "key_file: the key has a passphrase; write it out without: openssl pkey"
-            ) from error
+            raise ConfigError("key_file: the key has a passphrase; `openssl pkey` writes it without") from error
         raise ConfigError(f"cert_file and key_file: {_reason(error)}; are they PEM, and a pair?") from error
 
 
@@ -134,7 +132,7 @@ def _not_after(server: ssl.SSLContext, certificate: bytes) -> float | None:
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:
-        client.load_verify_locations(cadata=certificate.decode("ascii", "replace"))
+        client.load_verify_locations(cadata=certificate.decode("ascii", "ignore"))
         sides = (
             client.wrap_bio(to_client, to_server),
             server.wrap_bio(to_server, to_client, server_side=True),
