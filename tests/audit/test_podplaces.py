@@ -162,6 +162,14 @@ def test_a_pod_of_argo_has_its_sidecars_and_what_the_workflow_gives_it() -> None
     }
 
 
+def test_a_pod_of_argo_has_the_annotations_of_its_workflow_and_its_own() -> None:
+    template = {"container": {"image": "x:1"}, "metadata": {"annotations": {"gpu-fraction": "0.5"}}}
+    common = {"annotations": {"gpu-memory": "1000", "gpu-fraction": "0.1"}}
+    spec = {"podMetadata": common, "templates": [template]}
+    report = audited(json.dumps({"kind": "Workflow", "metadata": {"name": "w"}, "spec": spec}))
+    assert [judged.pod.fractions for judged in report.pods()] == [{"gpu-fraction": "0.5", "gpu-memory": "1000"}]
+
+
 @pytest.mark.parametrize("field", ["sidecars", "volumes"])
 def test_a_malformed_template_of_argo_is_told(field: str) -> None:
     template = {"container": {"image": "x"}, field: 5}

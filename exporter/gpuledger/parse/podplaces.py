@@ -122,7 +122,7 @@ def _place(
         volumes = [each for holder in (workflow, value) for each in _listed(holder.get("volumes"))]
         pod = {**shared, **value, "containers": containers, "volumes": volumes}
         left = {key: part for key, part in _unread(pod).items() if key not in _ARGO}
-        return PodPlace(path, pod, metadata), left
+        return PodPlace(path, pod, _argo_metadata(workflow.get("podMetadata"), metadata)), left
     return None
 
 
@@ -137,6 +137,16 @@ def _argo_containers(template: dict[str, Any]) -> list[Any]:
     if isinstance(group, dict) and _are_containers(group.get("containers")):
         found += group["containers"]
     return [*found, *_listed(template.get("sidecars"))] if found else []
+
+
+def _argo_metadata(of_all: object, own: object) -> object:
+    """The metadata of an Argo template's pods: the template's own over that of the Workflow."""
+    if not isinstance(of_all, dict) or not isinstance(own, dict):
+        return own
+    common, annotations = of_all.get("annotations"), own.get("annotations") or {}
+    if not isinstance(common, dict) or not isinstance(annotations, dict):
+        return own
+    return {**own, "annotations": {**common, **annotations}}
 
 
 def _listed(value: object) -> list[Any]:
