@@ -236,7 +236,9 @@ def test_what_was_uncompressed_is_audited_though_the_rest_can_not_be(
     path = tmp_path / "dump.gz"
     path.write_bytes(spoil(gzip.compress(separator.join(map(json.dumps, PODS)).encode())))
     assert gpuledger_audit(str(path)) == 2
-    assert "3 pod(s) audited" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "3 pod(s) audited" in output
+    assert output.splitlines()[-1] == "UNKNOWN no finding in what could be read"
 
 
 def test_standard_input(

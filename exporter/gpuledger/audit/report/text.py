@@ -72,7 +72,7 @@ def _lines(report: Report, style: TextStyle) -> Iterator[str]:
     elif count:
         yield f"ALERT {totals.pods_with_findings} of {totals.pods} pod(s) need review"
     else:
-        yield "OK clean"
+        yield "UNKNOWN no finding in what could be read" if report.problems else "OK clean"
 
 
 # ---- findings ----
