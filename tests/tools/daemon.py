@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def until(probe: Callable[[], T], timeout: float, what: Callable[[], str]) -> T:
+def until(probe: Callable[[], T | None], timeout: float, what: Callable[[], str]) -> T:
     """Call `probe` until it returns something true, and return that; fail with `what()` after the timeout."""
     deadline = time.monotonic() + timeout
     while not (value := probe()):
