@@ -23,7 +23,7 @@ from gpuledger.app.web.channel import CHUNK_BYTES, Channel
 log = logging.getLogger(__name__)
 
 MAX_HEADER_BYTES = 16 * 1024
-BACKLOG = 1024
+BACKLOG = 4096
 """Connections that the kernel holds until they are accepted; beyond these a newcomer waits a second."""
 ACCEPTED_AT_ONCE = 16
 """How many are accepted before others get their turn."""
