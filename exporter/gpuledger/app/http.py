@@ -35,8 +35,6 @@ HEADER_SECONDS = 10.0
 """How long a request's head may take to come in, from its first byte; and before that a TLS handshake."""
 SEND_SECONDS = 30.0
 """How long a reader may take over an answer."""
-
-
 QUIET_SECONDS = 60.0
 """After so long without a shortage of descriptors, the next is news."""
 

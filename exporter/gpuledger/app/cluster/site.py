@@ -7,9 +7,9 @@ import time
 from gpuledger.app.cluster.loop import ClusterLoop
 from gpuledger.app.cluster.scrape import ClusterPage
 from gpuledger.app.http import Request, Response
-from gpuledger.app.node.site import not_found
 from gpuledger.app.pages import markup
 from gpuledger.app.pages.cluster import render_cluster_page
+from gpuledger.app.routes import dispatch, healthz
 
 
 class ClusterSite:
@@ -27,8 +27,7 @@ class ClusterSite:
             "/healthz": self._healthz,
             "/readyz": self._readyz,
         }
-        route = routes.get(request.path)
-        return route() if route is not None else not_found(routes)
+        return dispatch(request, routes)
 
     def _page(self) -> Response:
         overview = self._loop.books.overview() if self._loop.ready else None
@@ -36,8 +35,7 @@ class ClusterSite:
 
     def _healthz(self) -> Response:
         """Fails only for what a restart cures; an API that is away is no reason to be killed."""
-        troubles = self._loop.troubles()
-        return Response(503, ("\n".join(troubles) + "\n").encode()) if troubles else Response(200, b"ok\n")
+        return healthz(self._loop.troubles())
 
     def _readyz(self) -> Response:
         if self._loop.ready:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gpuledger.app.http import Request, Response
-from gpuledger.app.node.site import not_found
 from gpuledger.app.pages import markup
 from gpuledger.app.pages.demo import render_demo_page
+from gpuledger.app.routes import not_found
 from gpuledger.core.snapshot import NodeSnapshot
 from gpuledger.sources.simulated import DAY_SECONDS
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from gpuledger.app.http import Request, Response, Server
 from gpuledger.app.node.loop import NodeLoop
 from gpuledger.app.node.scrape import MetricsPage
 from gpuledger.app.pages import markup
 from gpuledger.app.pages.node import render_node_page
+from gpuledger.app.routes import dispatch, healthz
 from gpuledger.core.snapshot import WebHealth
 
 log = logging.getLogger(__name__)
@@ -51,26 +52,19 @@ class NodeSite:
             "/healthz": self._healthz,
             "/readyz": self._readyz,
         }
-        route = routes.get(request.path)
-        return route() if route is not None else not_found(routes)
+        return dispatch(request, routes)
 
     def _page(self) -> Response:
         return markup.answer(render_node_page(self._node, self._loop.snapshot(), self._loop.health()))
 
     def _healthz(self) -> Response:
         """Fails only for what a restart cures; a missing driver or API is no reason to be killed."""
-        troubles = self._loop.troubles(self._stall_timeout)
-        return Response(503, ("\n".join(troubles) + "\n").encode()) if troubles else Response(200, b"ok\n")
+        return healthz(self._loop.troubles(self._stall_timeout))
 
     def _readyz(self) -> Response:
         if self._loop.snapshot() is None:
             return Response(503, b"no cycle has been completed lately\n")
         return Response(200, b"ready\n")
-
-
-def not_found(routes: Iterable[str]) -> Response:
-    """404, with what there is instead."""
-    return Response(404, f"not found; there is {', '.join(routes)}\n".encode())
 
 
 async def serve(server: Server, address: tuple[str, int], *, flag: str = "--web.listen-address") -> int:
